@@ -1,0 +1,64 @@
+// Mutation tests of the pure rooms: every mutant that the native tests don't catch must stand in test/mutants.txt with a reason.
+//
+//   npm run mutants [-- ARGUMENT ...]    arguments for cargo mutants, such as --file src/limiter/bucket.rs; then stale lines aren't told
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fail, must, root, run, tool, tools } from "./run.mjs";
+
+const VERSION = "27.1.0";
+// The rooms that know nothing of Workers, so that native tests reach all of them.
+const ROOMS = [
+  ...["src/limiter/bucket.rs", "src/limiter/policy.rs", "src/limiter/memory.rs", "src/mcp/**", "src/refusal.rs"],
+  ...["src/caller/**", "src/config.rs", "src/config/**", "src/tools/arguments.rs"],
+];
+const LIST = join("test", "mutants.txt");
+
+async function install() {
+  const record = join(tools, ".crates.toml");
+  const installed = existsSync(record) ? readFileSync(record, "utf8") : "";
+  if (installed.includes(`"cargo-mutants ${VERSION} (`) && existsSync(tool("cargo-mutants"))) return;
+  console.log(`== Setting up: cargo-mutants ${VERSION} (some minutes, once)`);
+  await must("cargo", ["install", "--locked", "--force", "--root", tools, `cargo-mutants@${VERSION}`]);
+}
+
+// Lines move with every edit, so mutants are known by file and change: `src/a.rs: replace < with <= in f`.
+const withoutPlace = (line) => line.replace(/^(.*?\.rs):\d+:\d+: /, "$1: ");
+
+function explained() {
+  if (!existsSync(join(root, LIST))) return new Map();
+  const lines = readFileSync(join(root, LIST), "utf8").split("\n");
+  const entries = lines.filter((line) => line.trim() !== "" && !line.startsWith("#"));
+  return new Map(
+    entries.map((line) => {
+      const [, name, reason] = line.match(/^(.*?) # (.*)$/) ?? [];
+      if (!reason) fail(`${LIST}: no reason (" # ...") in: ${line}`);
+      return [name, reason];
+    }),
+  );
+}
+
+function outcomes(name) {
+  const file = join(root, "mutants.out", `${name}.txt`);
+  if (!existsSync(file)) return [];
+  return readFileSync(file, "utf8").split("\n").filter((line) => line !== "");
+}
+
+await install();
+const extra = process.argv.slice(2);
+const rooms = extra.some((arg) => /^(-f|--file)/.test(arg)) ? [] : ROOMS.flatMap((room) => ["--file", room]);
+// Exit code 2 says that mutants were missed, 3 that some ran too long: the lists tell which.
+const code = await run("cargo", ["mutants", "--no-shuffle", "--output", root, ...rooms, ...extra], {
+  env: { PATH: `${join(tools, "bin")}:${process.env.PATH}` },
+});
+if (![0, 2, 3].includes(code)) fail(`cargo mutants failed (${code}).`);
+
+const known = explained();
+const missed = [...new Set(outcomes("missed").map(withoutPlace))];
+const unexplained = missed.filter((name) => !known.has(name));
+const stale = extra.length > 0 ? [] : [...known.keys()].filter((name) => !missed.includes(name));
+const count = (name) => outcomes(name).length;
+console.log(`\ncaught ${count("caught")}, missed ${count("missed")} (${missed.length - unexplained.length} explained by name), `
+  + `ran too long ${count("timeout")}, didn't compile ${count("unviable")}`);
+for (const name of unexplained) console.log(`unexplained: ${name}`);
+for (const name of stale) console.log(`stale in ${LIST}: ${name}`);
+if (unexplained.length + stale.length > 0) process.exit(1);

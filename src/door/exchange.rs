@@ -1,0 +1,98 @@
+//! The messages of one POST, led to their answers: a call by itself and a batch alike.
+
+use super::entry::Entry;
+use super::meter::{meter, Metered};
+use super::reply::Reply;
+use crate::config::{Config, RefusalForm};
+use crate::limiter::allowance::policy_header;
+use crate::mcp::headers::Header;
+use crate::mcp::message::{self, Body, Message, Request};
+use crate::mcp::reply::{Response, RpcError};
+use crate::mcp::revision::{self, Revision, VERSION_HEADER};
+use worker::Env;
+
+/// What it takes to answer a POST.
+pub struct Exchange<'a> {
+    /// What the operator decided.
+    pub config: &'a Config,
+    /// Where the objects are.
+    pub env: &'a Env,
+    /// The request's headers.
+    pub header: Header<'a>,
+}
+
+impl Exchange<'_> {
+    /// Answers a whole body.
+    pub async fn answer(&self, body: &[u8]) -> Reply {
+        // 2. mcp: bytes -> messages, and by which revision each is served.
+        let version = (self.header)(VERSION_HEADER);
+        let version = version.as_deref().map(str::trim);
+        match message::parse(body, self.config.max_batch) {
+            Err(error) => Reply::rpc(&Response::without_id(error)),
+            Ok(Body::One(Message::Notification)) => Reply::empty(202),
+            Ok(Body::One(Message::Response)) => posted_response(version),
+            Ok(Body::One(Message::Request(request))) => match revision::of_request(&request, version) {
+                Ok(revision) => self.single(request, revision).await,
+                Err(error) => Reply::rpc(&Response::new(request.id, Err(error))),
+            },
+            Ok(Body::Batch(messages)) => self.batch(messages, version).await,
+        }
+    }
+
+    async fn single(&self, request: Request, revision: Revision) -> Reply {
+        let is_call = request.method == "tools/call";
+        let entry = Entry::prepare(request, revision, self.config, self.header);
+        let (responses, metered) = meter(vec![entry], false, self).await;
+        let reply = responses.first().map_or_else(|| Reply::empty(202), Reply::rpc);
+        self.with_limits(reply, is_call, &metered)
+    }
+
+    async fn batch(&self, messages: Vec<Message>, version: Option<&str>) -> Reply {
+        let requests = messages.into_iter().filter_map(|message| match message {
+            Message::Request(request) => Some(request),
+            Message::Notification | Message::Response => None,
+        });
+        let requests: Vec<Request> = requests.collect();
+        let revision = match revision::of_batch(&requests, version) {
+            Ok(revision) => revision,
+            Err(error) => return Reply::rpc(&Response::without_id(error)),
+        };
+        if requests.is_empty() {
+            return Reply::empty(202);
+        }
+        let has_call = requests.iter().any(|request| request.method == "tools/call");
+        let entries = requests
+            .into_iter()
+            .map(|request| Entry::prepare(request, revision, self.config, self.header));
+        let (responses, metered) = meter(entries.collect(), true, self).await;
+        let status = match (&metered.refusal, self.config.refusal) {
+            (Some(refusal), RefusalForm::Http) => refusal.http_status(),
+            _ => 200,
+        };
+        self.with_limits(Reply::json(status, &responses), has_call, &metered)
+    }
+
+    /// 7. the door: the reply, with what is left in header fields.
+    fn with_limits(&self, reply: Reply, is_call: bool, metered: &Metered) -> Reply {
+        let (true, Some(policy)) = (is_call, self.config.policy) else {
+            return reply;
+        };
+        let mut reply = reply.with("ratelimit-policy", policy_header(policy));
+        if let Some(allowance) = metered.allowance {
+            reply = reply.with("ratelimit", allowance.rate_limit_header());
+        }
+        match metered.refusal.and_then(|refusal| refusal.retry_after_seconds()) {
+            Some(seconds) if self.config.refusal == RefusalForm::Http => reply.with("retry-after", seconds.to_string()),
+            _ => reply,
+        }
+    }
+}
+
+/// A response that a client posts answers a request of ours, and there are none: legacy clients are let off.
+fn posted_response(version: Option<&str>) -> Reply {
+    if version.and_then(Revision::from_name).is_some_and(Revision::is_modern) {
+        let error = RpcError::invalid_request("this server sends no requests, so there is nothing to respond to");
+        return Reply::rpc(&Response::without_id(error));
+    }
+    Reply::empty(202)
+}

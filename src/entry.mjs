@@ -1,0 +1,50 @@
+// The Worker's entry: what Rust built, behind a guard that answers when Rust can't any more.
+//
+// A panic stops the whole WebAssembly instance: the requests in flight in it never settle, and the deadlines that Rust had
+// set for them don't fire either. The shim that `worker-build` makes marks the broken instance and starts a new one for the
+// next event, but nobody answers those that were in flight. This does: it watches the mark while a request is out.
+//
+// What is built is imported by a name that package.json resolves, so that the tests can put another build in its place.
+import * as built from "#built";
+
+export * from "#built";
+
+/** How often the mark is looked at while a request is out, in milliseconds. */
+const WATCH_MS = 200;
+
+/** `worker-build`'s mark: a panic sets `criticalError`, and the new instance has another `instanceId`. */
+const mark = () => globalThis.__worker_init_state;
+
+function internalError() {
+  const error = { code: -32603, message: "Internal error" };
+  return Response.json({ jsonrpc: "2.0", error }, { status: 500 });
+}
+
+/** Settles with an answer as soon as the instance that a request runs in is found broken. */
+function brokenInstance(signal) {
+  const { instanceId } = mark();
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      if (mark().criticalError || mark().instanceId !== instanceId) resolve(internalError());
+    }, WATCH_MS);
+    signal.addEventListener("abort", () => clearInterval(timer));
+  });
+}
+
+export default {
+  async fetch(request, env, context) {
+    const done = new AbortController();
+    try {
+      // The shim's own entrypoint: it is what puts a new instance in the place of a broken one.
+      const answer = new built.default(context, env).fetch(request);
+      return await Promise.race([answer, brokenInstance(done.signal)]);
+    } catch (error) {
+      console.error("The request failed outside of Rust's reach:", error);
+      // A trap that no panic announced, such as an overflow of the stack.
+      if (error instanceof WebAssembly.RuntimeError) mark().criticalError = true;
+      return internalError();
+    } finally {
+      done.abort();
+    }
+  },
+};

@@ -1,0 +1,124 @@
+//! One question to a Durable Object: one attempt, with a deadline, over a stub made for it alone.
+//!
+//! The runtime never runs a question twice, and neither does this. After a deadline it may have been heard all the same.
+
+use futures_util::future::{select, Either};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::pin::pin;
+use std::time::Duration;
+use worker::js_sys::Reflect;
+use worker::wasm_bindgen::JsValue;
+use worker::{Delay, Env, Error, Method, Request, RequestInit};
+
+/// An absolute address, as a request must have one; it is never resolved.
+const ADDRESS: &str = "https://object/";
+
+/// Causes are followed and told this far.
+const DEEPEST_CAUSE: usize = 8;
+const LONGEST_CAUSE: usize = 200;
+
+/// Why there is no answer. The texts are for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Not within this many milliseconds.
+    Deadline(u32),
+    /// The platform says that this object has more to do than it can.
+    Overloaded(String),
+    /// Anything else, nonsense included.
+    Broken(String),
+}
+
+impl Failure {
+    /// What happened, in a line.
+    pub fn cause(&self) -> String {
+        match self {
+            Self::Deadline(ms) => format!("no answer within {ms} ms"),
+            Self::Overloaded(cause) => format!("overloaded: {cause}"),
+            Self::Broken(cause) => cause.clone(),
+        }
+    }
+}
+
+/// Asks the object `name` of `binding`.
+pub async fn ask<Q: Serialize, A: DeserializeOwned>(
+    env: &Env,
+    binding: &str,
+    name: &str,
+    question: &Q,
+    deadline_ms: u32,
+) -> Result<A, Failure> {
+    let answer = pin!(attempt(env, binding, name, question));
+    let deadline = Delay::from(Duration::from_millis(u64::from(deadline_ms)));
+    match select(answer, deadline).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(((), _)) => Err(Failure::Deadline(deadline_ms)),
+    }
+}
+
+async fn attempt<Q: Serialize, A: DeserializeOwned>(
+    env: &Env,
+    binding: &str,
+    name: &str,
+    question: &Q,
+) -> Result<A, Failure> {
+    let body = serde_json::to_string(question).map_err(|error| Failure::Broken(error.to_string()))?;
+    let mut init = RequestInit::new();
+    init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
+    let request = Request::new_with_init(ADDRESS, &init).map_err(|error| failure(&error))?;
+    let stub = env
+        .durable_object(binding)
+        .and_then(|objects| objects.get_by_name(name));
+    let stub = stub.map_err(|error| failure(&error))?;
+    let mut response = stub
+        .fetch_with_request(request)
+        .await
+        .map_err(|error| failure(&error))?;
+    let status = response.status_code();
+    let text = response.text().await.map_err(|error| failure(&error))?;
+    if status != 200 {
+        return Err(Failure::Broken(format!("the object answered with status {status}")));
+    }
+    serde_json::from_str(&text).map_err(|error| Failure::Broken(format!("the object's answer can't be read: {error}")))
+}
+
+fn failure(error: &Error) -> Failure {
+    let cause: String = message(error).chars().take(LONGEST_CAUSE).collect();
+    if is_overloaded(error, DEEPEST_CAUSE) {
+        Failure::Overloaded(cause)
+    } else {
+        Failure::Broken(cause)
+    }
+}
+
+fn message(error: &Error) -> String {
+    match error {
+        Error::UnknownJsError { message, .. } => message.clone(),
+        Error::Internal(thrown) => format!("something that isn't an error was thrown: {thrown:?}"),
+        other => other.to_string(),
+    }
+}
+
+/// Whether the platform marked an error, or one of its causes, as *overloaded*
+/// (<https://developers.cloudflare.com/durable-objects/best-practices/error-handling/>).
+fn is_overloaded(error: &Error, depth: usize) -> bool {
+    let marked =
+        |value: &JsValue| Reflect::get(value, &JsValue::from_str("overloaded")).is_ok_and(|mark| mark.is_truthy());
+    match error {
+        Error::UnknownJsError {
+            original,
+            message,
+            cause,
+            ..
+        } => {
+            marked(original)
+                || message.contains("is overloaded")
+                || cause
+                    .as_ref()
+                    .is_some_and(|cause| depth > 0 && is_overloaded(cause, depth.saturating_sub(1)))
+        }
+        Error::Internal(thrown) => marked(thrown),
+        Error::JsError(message) => message.contains("is overloaded"),
+        _ => false,
+    }
+}

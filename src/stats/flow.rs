@@ -1,0 +1,74 @@
+//! The way of counts from an isolate to the object: gathered here, sent about once a second, after the answer has gone.
+
+use super::counts::Counts;
+use super::object::{BINDING, NAME};
+use crate::platform::ask::{ask, Failure};
+use crate::platform::now_us;
+use serde_json::json;
+use std::cell::RefCell;
+use std::time::Duration;
+use worker::{console_error, Context, Delay, Env};
+
+/// For how long counts gather, in milliseconds.
+const GATHER_MS: u64 = 1_000;
+
+/// How long the object may take, in milliseconds.
+const DEADLINE_MS: u32 = 5_000;
+
+/// After how long a sending that was planned counts as lost, in microseconds: whatever happened to the request that was to
+/// do it, the next one plans another.
+const LOST_AFTER: u64 = 10_000_000;
+
+#[derive(Default)]
+struct Gathered {
+    counts: Counts,
+    /// When the sending was planned.
+    planned: Option<u64>,
+}
+
+thread_local! {
+    static GATHERED: RefCell<Gathered> = RefCell::default();
+}
+
+/// Counts something.
+pub fn count(counting: impl FnOnce(&mut Counts)) {
+    GATHERED.with_borrow_mut(|gathered| counting(&mut gathered.counts));
+}
+
+/// Has what was counted sent once the answer has gone, unless that is planned already.
+pub fn send_later(env: &Env, context: &Context) {
+    let now = now_us();
+    let plan = GATHERED.with_borrow_mut(|gathered| {
+        let pending = gathered
+            .planned
+            .is_some_and(|since| since <= now && now < since.saturating_add(LOST_AFTER));
+        let plan = !gathered.counts.is_empty() && !pending;
+        if plan {
+            gathered.planned = Some(now);
+        }
+        plan
+    });
+    if plan {
+        let env = env.clone();
+        context.wait_until(async move {
+            Delay::from(Duration::from_millis(GATHER_MS)).await;
+            if let Err(failure) = send(&env).await {
+                console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));
+            }
+        });
+    }
+}
+
+/// Sends what was counted, and tells the sum of all. What couldn't be sent is kept for the next time; when only the answer
+/// was lost, it is counted twice.
+pub async fn send(env: &Env) -> Result<Counts, Failure> {
+    let counts = GATHERED.with_borrow_mut(|gathered| {
+        gathered.planned = None;
+        std::mem::take(&mut gathered.counts)
+    });
+    let sum = ask(env, BINDING, NAME, &counts, DEADLINE_MS).await;
+    if sum.is_err() {
+        GATHERED.with_borrow_mut(|gathered| gathered.counts.merge(counts));
+    }
+    sum
+}

@@ -1,0 +1,246 @@
+//! Arguments against the schema that a tool publishes (JSON Schema 2020-12), and what to say when they don't fit.
+//!
+//! The text is for a model that has to mend its call: it names each argument and what is wrong with it, and shows as
+//! little of the value as possible.
+
+use super::Tool;
+use boon::{Compiler, Draft, ErrorKind, SchemaIndex, Schemas, ValidationError};
+use serde_json::{Number, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Where a tool's schema is kept for the compiler. Nothing is fetched: no loader is set, so a `$ref` that points elsewhere
+/// doesn't compile.
+const LOCATION: &str = "https://sluice.invalid/arguments.json";
+
+/// How many faults are told of one call.
+const MOST_FAULTS: usize = 5;
+
+struct Compiled {
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+thread_local! {
+    /// Compiled at a tool's first call in this isolate.
+    static COMPILED: RefCell<HashMap<&'static str, Rc<Compiled>>> = RefCell::default();
+}
+
+/// Checks `arguments`, and gives them back with whole numbers such as `5.0` written as `5`: the schema takes those for
+/// integers, and so must whoever reads them. The error is for the model.
+pub fn check(tool: &'static Tool, arguments: Value) -> Result<Value, String> {
+    let compiled = compiled(tool)?;
+    match compiled.schemas.validate(&arguments, compiled.index) {
+        Ok(()) => Ok(whole_numbers(arguments)),
+        Err(error) => Err(format!("Invalid arguments for {}: {}.", tool.name, told(&error))),
+    }
+}
+
+fn compiled(tool: &'static Tool) -> Result<Rc<Compiled>, String> {
+    if let Some(compiled) = COMPILED.with_borrow(|tools| tools.get(tool.name).cloned()) {
+        return Ok(compiled);
+    }
+    let compiled = compile((tool.input)()).map_err(|_| format!("The schema of {} can't be used.", tool.name))?;
+    let compiled = Rc::new(compiled);
+    COMPILED.with_borrow_mut(|tools| tools.insert(tool.name, Rc::clone(&compiled)));
+    Ok(compiled)
+}
+
+fn compile(schema: Value) -> Result<Compiled, boon::CompileError> {
+    let mut compiler = Compiler::new();
+    compiler.set_default_draft(Draft::V2020_12);
+    compiler.add_resource(LOCATION, schema)?;
+    let mut schemas = Schemas::new();
+    let index = compiler.compile(LOCATION, &mut schemas)?;
+    Ok(Compiled { schemas, index })
+}
+
+/// What is wrong, from the errors that have no others below them.
+fn told(error: &ValidationError<'_, '_>) -> String {
+    let mut faults = Vec::new();
+    collect(error, &mut faults);
+    faults.dedup();
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    faults.truncate(MOST_FAULTS);
+    let mut text = faults.join("; ");
+    if more > 0 {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
+}
+
+fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
+    if !error.causes.is_empty() {
+        return error.causes.iter().for_each(|cause| collect(cause, faults));
+    }
+    let place = error.instance_location.to_string();
+    let what = match &error.kind {
+        ErrorKind::Required { want } => {
+            return faults.extend(want.iter().map(|name| format!("{place}/{name} is missing")))
+        }
+        ErrorKind::AdditionalProperties { got } => {
+            return faults.extend(
+                got.iter()
+                    .map(|name| format!("{place}/{} is not an argument of this tool", shown(name))),
+            );
+        }
+        ErrorKind::Type { got, want } => {
+            let want: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
+            format!("must be of type {}, not {got}", want.join(" or "))
+        }
+        ErrorKind::MinLength { got, want } => format!("must have at least {want} characters, not {got}"),
+        ErrorKind::MaxLength { got, want } => format!("must have at most {want} characters, not {got}"),
+        ErrorKind::Minimum { got, want } => format!("must be at least {want}, not {got}"),
+        ErrorKind::Maximum { got, want } => format!("must be at most {want}, not {got}"),
+        ErrorKind::Pattern { want, .. } => format!("must match the pattern {want}"),
+        // The library's own texts for the rest show no values but those of the schema and numbers.
+        other => other.to_string(),
+    };
+    faults.push(if place.is_empty() {
+        format!("the arguments: {what}")
+    } else {
+        format!("{place} {what}")
+    });
+}
+
+/// A name that a client made up, cut to a length that can be read.
+fn shown(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => Value::Number(whole_number(number)),
+        Value::Array(values) => Value::Array(values.into_iter().map(whole_numbers).collect()),
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .map(|(name, value)| (name, whole_numbers(value)))
+                .collect(),
+        ),
+        other @ (Value::Null | Value::Bool(_) | Value::String(_)) => other,
+    }
+}
+
+/// A float without a fraction as an integer, where it stands for exactly one.
+fn whole_number(number: Number) -> Number {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => Number::from(float as i64),
+        _ => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::{all, find};
+    use serde_json::json;
+
+    fn checked(tool: &str, arguments: Value) -> Result<Value, String> {
+        check(find(tool).unwrap(), arguments)
+    }
+
+    #[track_caller]
+    fn fault(tool: &str, arguments: Value) -> String {
+        let text = checked(tool, arguments).unwrap_err();
+        text.strip_prefix(&format!("Invalid arguments for {tool}: "))
+            .unwrap()
+            .to_owned()
+    }
+
+    #[test]
+    fn every_published_schema_compiles() {
+        for tool in all() {
+            assert!(compile((tool.input)()).is_ok(), "{}", tool.name);
+            assert!(
+                tool.output.is_none_or(|output| compile(output()).is_ok()),
+                "{}",
+                tool.name
+            );
+        }
+    }
+
+    #[test]
+    fn what_fits_passes_and_a_whole_float_becomes_an_integer() {
+        assert_eq!(checked("echo", json!({"text": "hi"})), Ok(json!({"text": "hi"})));
+        assert_eq!(
+            checked("search_docs", json!({"query": "a", "limit": 5.0})),
+            Ok(json!({"query": "a", "limit": 5}))
+        );
+        assert_eq!(
+            whole_numbers(json!([1.5, {"a": -2.0}, 1e300, "2.0", null])),
+            json!([1.5, {"a": -2}, 1e300, "2.0", null])
+        );
+        assert_eq!(
+            whole_number(Number::from_f64(9_007_199_254_740_991.0).unwrap()),
+            Number::from(9_007_199_254_740_991_i64)
+        );
+        assert!(whole_number(Number::from_f64(9_007_199_254_740_992.0).unwrap()).is_f64());
+    }
+
+    #[test]
+    fn a_fault_names_the_argument_and_what_is_wrong() {
+        assert_eq!(fault("echo", json!({})), "/text is missing.");
+        assert_eq!(
+            fault("echo", json!({"text": 7})),
+            "/text must be of type string, not number."
+        );
+        assert_eq!(
+            fault("echo", json!({"text": ""})),
+            "/text must have at least 1 characters, not 0."
+        );
+        assert_eq!(
+            fault("echo", json!({"text": "é".repeat(4001)})),
+            "/text must have at most 4000 characters, not 4001."
+        );
+        assert!(
+            checked("echo", json!({"text": "é".repeat(4000)})).is_ok(),
+            "characters, not bytes"
+        );
+        assert_eq!(
+            fault("echo", json!({"text": "a", "loud": true})),
+            "/loud is not an argument of this tool."
+        );
+        assert_eq!(
+            fault("search_docs", json!({"query": "a", "limit": 0})),
+            "/limit must be at least 1, not 0."
+        );
+        assert_eq!(
+            fault("search_docs", json!({"query": "a", "limit": 21})),
+            "/limit must be at most 20, not 21."
+        );
+        assert_eq!(
+            fault("search_docs", json!({"query": "a", "limit": 1.5})),
+            "/limit must be of type integer, not number."
+        );
+        assert_eq!(
+            fault("read_decision", json!({"id": "1"})),
+            "/id must match the pattern ^[0-9]{4}$."
+        );
+        assert_eq!(
+            fault("read_decision", json!({"id": "0001\n"})),
+            "/id must match the pattern ^[0-9]{4}$."
+        );
+        let both = fault("search_docs", json!({"limit": "x"}));
+        assert!(
+            both.contains("/query is missing") && both.contains("/limit must be of type integer, not string"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn many_faults_are_told_by_number_and_a_long_name_is_cut() {
+        let many: serde_json::Map<_, _> = (0..9).map(|n| (format!("x{n}"), json!(1))).collect();
+        let text = fault("rate_limit_status", Value::Object(many));
+        assert!(text.ends_with("; and 4 more."), "{text}");
+        assert!(fault("rate_limit_status", json!({ "y".repeat(10_000): 1 })).len() < 120);
+    }
+
+    #[test]
+    fn a_reference_to_elsewhere_is_not_fetched() {
+        assert!(compile(json!({"$ref": "https://example.com/schema.json"})).is_err());
+        assert!(compile(json!({"$ref": "file:///etc/passwd"})).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+// The Worker with objects that can be made to fail, for test/e2e/harness.mjs: the real front, and the real objects behind a fault.
+//
+// The vars FAULT_RATE_LIMITER and FAULT_CALL_STATS say how, as `kind` or `kind:argument`:
+//   (empty)           the real object
+//   throws:TEXT       throws an error
+//   throws-string     throws what isn't an Error
+//   overloaded:TEXT   throws an error marked overloaded, as the runtime does
+//   retryable:TEXT    throws an error marked retryable
+//   hangs             never answers, and the real object isn't asked
+//   slow:MS           asks the real object after that time
+//   late:MS           asks the real object at once, and answers after that time (the debit is made)
+//   answers:BODY      answers 200 with this body
+//   status:CODE       answers with this status and no body
+//   once:KIND:...     the first question to each object meets the fault, the following ones the real object
+// Each question's body is logged as `asked RateLimiter BODY`, so that a test can pin it.
+import * as real from "../../../src/entry.mjs";
+
+export { default } from "../../../src/entry.mjs";
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, Number(ms)));
+
+const flagged = (text, flag) => Object.assign(new Error(text || `the object is ${flag}`), { [flag]: true });
+
+async function meet(kind, argument, request, object) {
+  switch (kind) {
+    case "":
+      return object.fetch(request);
+    case "throws":
+      throw new Error(argument || "the object throws");
+    case "throws-string":
+      throw argument || "a string";
+    case "overloaded":
+    case "retryable":
+      throw flagged(argument, kind);
+    case "hangs":
+      // A timer keeps the runtime from seeing that nothing can ever answer, which it would tell the caller.
+      await sleep(600_000);
+      return new Response("too late");
+    case "slow":
+      await sleep(argument);
+      return object.fetch(request);
+    case "late": {
+      const answer = await object.fetch(request);
+      await sleep(argument);
+      return answer;
+    }
+    case "answers":
+      return new Response(argument);
+    case "status":
+      return new Response(null, { status: Number(argument) });
+    default:
+      throw new Error(`no such fault: ${kind}`);
+  }
+}
+
+function split(fault) {
+  const colon = fault.indexOf(":");
+  return colon < 0 ? [fault, ""] : [fault.slice(0, colon), fault.slice(colon + 1)];
+}
+
+const faulty = (name, variable) =>
+  class {
+    constructor(state, env) {
+      this.object = new real[name](state, env);
+      this.fault = env[variable] ?? "";
+      this.asked = 0;
+    }
+
+    async fetch(request) {
+      console.log(`asked ${name} ${await request.clone().text()}`);
+      let [kind, argument] = split(this.fault);
+      if (kind === "once") [kind, argument] = this.asked === 0 ? split(argument) : ["", ""];
+      this.asked += 1;
+      return meet(kind, argument, request, this.object);
+    }
+
+    alarm() {
+      return this.object.alarm();
+    }
+  };
+
+export const RateLimiter = faulty("RateLimiter", "FAULT_RATE_LIMITER");
+export const CallStats = faulty("CallStats", "FAULT_CALL_STATS");
