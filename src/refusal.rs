@@ -115,11 +115,11 @@ impl Refusal<'_> {
 
     /// The facts, for programs.
     pub fn fields(&self) -> Value {
-        let mut fields = json!({ "reason": self.reason.name(), "allowance": self.allowance.name(), "tool": self.tool });
-        if let Some(ms) = self.retry_after_ms() {
-            fields["retryAfterMs"] = json!(ms);
+        let (reason, allowance, tool) = (self.reason.name(), self.allowance.name(), self.tool);
+        match self.retry_after_ms() {
+            Some(ms) => json!({ "reason": reason, "allowance": allowance, "tool": tool, "retryAfterMs": ms }),
+            None => json!({ "reason": reason, "allowance": allowance, "tool": tool }),
         }
-        fields
     }
 
     /// As the result of the call.

@@ -1,5 +1,8 @@
 //! The Durable Object of one caller. It reads, has `row.rs` decide, and writes.
 
+// What the macro generates has no words.
+#![allow(missing_docs)]
+
 use super::message::{Answer, Question};
 use super::row::{after_alarm, decide, AfterAlarm, Row};
 use crate::platform::{now_us, store};

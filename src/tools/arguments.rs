@@ -47,7 +47,7 @@ fn compiled(tool: &'static Tool) -> Result<Rc<Compiled>, String> {
     Ok(compiled)
 }
 
-fn compile(schema: Value) -> Result<Compiled, boon::CompileError> {
+fn compile(schema: Value) -> Result<Compiled, Box<boon::CompileError>> {
     let mut compiler = Compiler::new();
     compiler.set_default_draft(Draft::V2020_12);
     compiler.add_resource(LOCATION, schema)?;

@@ -19,7 +19,7 @@ use crate::limiter::allowance::Allowance;
 use crate::mcp::tool_result::ToolResult;
 use schemars::{generate::SchemaSettings, JsonSchema};
 use serde::de::DeserializeOwned;
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -123,17 +123,20 @@ pub fn list() -> Vec<Value> {
 
 impl Tool {
     fn to_json(&self) -> Value {
-        let mut entry = json!({
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": (self.input)(),
-            "annotations": { "readOnlyHint": self.read_only, "openWorldHint": false },
-        });
+        let mut entry = Map::new();
+        let mut set = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+        set("name", json!(self.name));
+        set("title", json!(self.title));
+        set("description", json!(self.description));
+        set("inputSchema", (self.input)());
         if let Some(output) = self.output {
-            entry["outputSchema"] = output();
+            set("outputSchema", output());
         }
-        entry
+        set(
+            "annotations",
+            json!({ "readOnlyHint": self.read_only, "openWorldHint": false }),
+        );
+        Value::Object(entry)
     }
 }
 
