@@ -17,7 +17,8 @@ use tools::{ToolDefault, ToolSettings};
 /// What a prefix makes a variable ours.
 pub const PREFIX: &str = "MCP_";
 
-const NAMES: [&str; 11] = [
+/// Every variable that is read.
+pub const NAMES: [&str; 11] = [
     "MCP_RATE_LIMIT",
     "MCP_RATE_LIMIT_BURST",
     "MCP_CALLER",

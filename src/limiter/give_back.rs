@@ -40,7 +40,8 @@ impl Ledger {
     pub fn charging(&mut self, owed_before: u64, now: u64) {
         if owed_before == 0 {
             self.since = now;
-            self.returned.clear();
+            // What came back in this very instant may be asked for again in it.
+            self.returned.retain(|returned| returned.at >= now);
         }
     }
 
@@ -184,6 +185,15 @@ mod tests {
                 .owed,
             10 * TOKEN
         );
+    }
+
+    #[test]
+    fn a_new_busy_period_in_the_same_instant_gives_nothing_back_twice() {
+        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
+        let one = charge(&mut debt, &mut ledger, 1, 1, NOW);
+        debt = ledger.give_back(debt, policy(), one, NOW);
+        charge(&mut debt, &mut ledger, 2, 1, NOW);
+        assert_eq!(ledger.give_back(debt, policy(), one, NOW).owed, TOKEN);
     }
 
     #[test]

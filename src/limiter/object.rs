@@ -27,7 +27,7 @@ impl DurableObject for RateLimiter {
     /// Answers one [`Question`].
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         #[cfg(feature = "fixtures")]
-        crate::tools::panic_on_demand(&request);
+        crate::platform::panics::on_demand(&request);
         // 1. The message, whole. Nothing may be awaited between reading the row and writing it: other questions come in
         //    at every await, and would be decided on the same row.
         let text = request.text().await?;

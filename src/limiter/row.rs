@@ -76,8 +76,8 @@ pub fn decide(row: Option<Row>, policy: Policy, question: &Question, now: u64) -
             };
             (Some(to_row(after, due)), !pending)
         }
-        // A refusal writes nothing, unless the clock went back: the new time has to count from now on.
-        Verdict::Refused { debt, .. } if stored.at > now => (Some(to_row(debt, alarm)), false),
+        // Nothing else writes, unless the clock went back: then the new time has to count from now on.
+        _ if stored.at > now => (Some(to_row(debt, alarm)), false),
         _ => (None, false),
     };
     Decision {
@@ -214,6 +214,8 @@ mod tests {
             })
         );
         assert!(!refused.set_alarm);
+        assert_eq!(asked(Some(row(30 * TOKEN)), 0, back).write, refused.write);
+        assert_eq!(asked(Some(row(30 * TOKEN)), 31 * TOKEN, back).write, refused.write);
         let same = asked(Some(row(30 * TOKEN)), TOKEN, NOW);
         assert_eq!(same.write, None, "the same instant is not back");
     }

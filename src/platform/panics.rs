@@ -14,3 +14,12 @@ pub fn report() {
         previous(info);
     }));
 }
+
+/// Panics when it is asked to, at the path `/panic`: a fixture.
+#[cfg(feature = "fixtures")]
+#[allow(clippy::panic)]
+pub fn on_demand(request: &worker::Request) {
+    if request.path() == "/panic" {
+        panic!("on demand, in the object");
+    }
+}

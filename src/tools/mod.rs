@@ -11,9 +11,6 @@ mod rate_limit_status;
 mod read_decision;
 mod search_docs;
 
-#[cfg(feature = "fixtures")]
-pub use fixtures::panic_on_demand;
-
 use crate::config::tools::ToolDefault;
 use crate::limiter::allowance::Allowance;
 use crate::mcp::tool_result::ToolResult;
