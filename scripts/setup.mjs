@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { withLock } from "./lock.mjs";
 import { capture, fail, must, root, run, tool, tools } from "./run.mjs";
 
@@ -62,7 +63,13 @@ async function setUp() {
     await has("npm", "it comes with Node (https://nodejs.org).");
     step("npm packages");
     // The machine's Node may be older than some packages ask for: they run on the one that is among them.
-    await must("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+    const ci = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+    // The npm of a run that was killed may live on for a while, in the same folder: give it time, and try once more.
+    if ((await run("npm", ci).catch(() => 1)) !== 0) {
+      step("npm packages, once more in 20 s");
+      await sleep(20_000);
+      await must("npm", ci);
+    }
     if ((await capture(join(root, "node_modules", ".bin", "node"), ["--version"])).code !== 0) {
       fail("npm installed no Node: are install scripts switched off (npm config get ignore-scripts)?");
     }

@@ -5,9 +5,9 @@
 // next event, but nobody answers those that were in flight. This does: it watches the mark while a request is out.
 //
 // What is built is imported by a name that package.json resolves, so that the tests can put another build in its place.
-import * as built from "#built";
+import Entrypoint from "#built";
 
-export * from "#built";
+export { CallStats, RateLimiter } from "#built";
 
 /** How often the mark is looked at while a request is out, in milliseconds. */
 const WATCH_MS = 200;
@@ -36,7 +36,7 @@ export default {
     const done = new AbortController();
     try {
       // The shim's own entrypoint: it is what puts a new instance in the place of a broken one.
-      const answer = new built.default(context, env).fetch(request);
+      const answer = new Entrypoint(context, env).fetch(request);
       return await Promise.race([answer, brokenInstance(done.signal)]);
     } catch (error) {
       console.error("The request failed outside of Rust's reach:", error);
