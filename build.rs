@@ -1,5 +1,5 @@
-//! Builds `decisions/`, `docs/` and `system.yaml` in, so that the tools can answer from them. The YAML becomes JSON here:
-//! the Worker need not carry a reader for it.
+//! Builds `decisions/`, `docs/` and `system.yaml` in, so that the tools can answer from them. The YAML becomes JSON
+//! here: the Worker need not carry a reader for it.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! A refusal: one value, told as a tool result that the model reads, or as an HTTP error where the operator wants that.
+//! A refusal: one value, told as a tool result that the model reads, or as an HTTP error where the operator wants
+//! that.
 //!
 //! The text says it all by itself, since most clients show the model nothing else; the same facts stand beside it for
 //! programs. Being refused is not an error of the program: it is a value that knows when to come back.

@@ -1,6 +1,12 @@
 //! What must hold of the limiter on any schedule. What a search has found is in `properties.proptest-regressions`.
 
-#![allow(clippy::arithmetic_side_effects)]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used
+)]
 
 use proptest::prelude::*;
 use sluice::limiter::bucket::{ask, Debt, Verdict};
@@ -41,7 +47,11 @@ fn within(ran: &[(u64, u64)], capacity: u64, refill: u64) -> Result<(), TestCase
         let mut sum = 0;
         for (end, cost) in &ran[first..] {
             sum += cost;
-            prop_assert!(sum <= capacity + drained(end - start, refill), "{sum} in {} us", end - start);
+            prop_assert!(
+                sum <= capacity + drained(end - start, refill),
+                "{sum} in {} us",
+                end - start
+            );
         }
     }
     Ok(())
@@ -55,7 +65,9 @@ struct Reference {
 
 impl Reference {
     fn drain(&mut self, policy: Policy, now: u64) {
-        self.owed = self.owed.saturating_sub(u128::from(now - self.at) * u128::from(policy.refill()));
+        self.owed = self
+            .owed
+            .saturating_sub(u128::from(now - self.at) * u128::from(policy.refill()));
         self.at = now;
     }
 

@@ -1,8 +1,8 @@
 //! A caller known by its network address.
 //!
-//! An IPv4 address is one caller. Of IPv6 it is the /64: that is what one subscriber gets (RFC 6177), and whoever has one can
-//! change the lower half at will. An IPv4 address that is written as IPv6 (RFC 4291 section 2.5.5.2) is IPv4. Whoever comes without a
-//! readable address shares one bucket with all the others like that: nobody passes free.
+//! An IPv4 address is one caller. Of IPv6 it is the /64: that is what one subscriber gets (RFC 6177), and whoever has
+//! one can change the lower half at will. An IPv4 address that is written as IPv6 (RFC 4291 section 2.5.5.2) is IPv4.
+//! Whoever comes without a readable address shares one bucket with all the others like that: nobody passes free.
 
 use super::CallerKey;
 use std::net::{IpAddr, Ipv6Addr};

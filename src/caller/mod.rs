@@ -1,5 +1,5 @@
-//! Who is calling. The answer is a name: the name of the caller's Durable Object. A name that is made another way is a fresh
-//! bucket for everybody, so the tests pin them.
+//! Who is calling. The answer is a name: the name of the caller's Durable Object. A name that is made another way is
+//! a fresh bucket for everybody, so the tests pin them.
 
 pub mod address;
 
@@ -12,7 +12,8 @@ pub struct CallerKey {
 }
 
 impl CallerKey {
-    /// The name of the caller's object. It holds an address, so it is for the object alone: not for a log, not for a metric.
+    /// The name of the caller's object. It holds an address, so it is for the object alone: not for a log, not for a
+    /// metric.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -22,7 +23,8 @@ impl CallerKey {
         "address"
     }
 
-    /// One of sixteen groups of callers, as a hex digit: enough to tell one greedy caller from many, and nobody by name.
+    /// One of sixteen groups of callers, as a hex digit: enough to tell one greedy caller from many, and nobody by
+    /// name.
     pub fn group(&self) -> char {
         let first = Sha256::digest(self.name.as_bytes())
             .first()

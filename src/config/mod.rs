@@ -1,7 +1,7 @@
 //! Variables -> one typed value, once for each isolate. A wrong one is a fault that names it: never a silent default.
 //!
-//! Variables come as JSON: text and numbers, and tables either as tables or as text, since wrangler passes them both ways.
-//! The names and defaults are in the README.
+//! Variables come as JSON: text and numbers, and tables either as tables or as text, since wrangler passes them both
+//! ways. The names and defaults are in the README.
 
 pub mod decimal;
 pub mod origins;

@@ -1,5 +1,5 @@
-//! The browser origins that are let in (`MCP_ALLOWED_ORIGINS`; 2025-06-18 and later, transports: servers MUST validate
-//! `Origin`, against DNS rebinding).
+//! The browser origins that are let in (`MCP_ALLOWED_ORIGINS`; 2025-06-18 and later, transports: servers MUST
+//! validate `Origin`, against DNS rebinding).
 
 /// Which origins are let in beside the Worker's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ fn split(origin: &str) -> Option<(&str, &str)> {
     (!scheme.is_empty() && !authority.is_empty() && !authority.bytes().any(strange)).then_some((scheme, authority))
 }
 
-/// Whether an origin is where the Worker itself is served. Without TLS only a loopback name is believed: a page that had
-/// its own name pointed at this machine would be of "the same origin" too.
+/// Whether an origin is where the Worker itself is served. Without TLS only a loopback name is believed: a page that
+/// had its own name pointed at this machine would be of "the same origin" too.
 fn is_own(scheme: &str, authority: &str, url: &str) -> bool {
     let Some((own_scheme, rest)) = url.split_once("://") else {
         return false;

@@ -79,8 +79,8 @@ fn from_text(text: &str) -> Result<Map<String, Value>, Fault> {
     }
 }
 
-/// What is given for one tool. A cost above the capacity is a fault; a tool's own default above a small bucket is not the
-/// operator's, so there each call is refused for it (`capacity`), and the other tools work.
+/// What is given for one tool. A cost above the capacity is a fault; a tool's own default above a small bucket is not
+/// the operator's, so there each call is refused for it (`capacity`), and the other tools work.
 fn one(
     tool: ToolDefault,
     given: &Map<String, Value>,

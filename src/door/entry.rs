@@ -2,7 +2,7 @@
 
 use crate::config::tools::ToolSettings;
 use crate::config::Config;
-use crate::mcp::headers::{check_params, Header};
+use crate::mcp::headers::Header;
 use crate::mcp::id::Id;
 use crate::mcp::message::Request;
 use crate::mcp::method::{self, Method, ToolCall};
@@ -92,11 +92,11 @@ impl Entry {
 }
 
 /// What only a modern request has: declared capabilities, and headers that mirror arguments.
-fn check_modern(request: &Request, call: &ToolCall, tool: &Tool, header: Header<'_>) -> Result<(), RpcError> {
+fn check_modern(request: &Request, call: &ToolCall, tool: &'static Tool, header: Header<'_>) -> Result<(), RpcError> {
     match tool.needs_capability {
         Some(needed) if !revision::declares(request, needed) => {
             Err(RpcError::missing_capability(json!({ needed: {} })))
         }
-        _ => check_params(header, &(tool.input)(), &call.arguments),
+        _ => arguments::check_headers(tool, header, &call.arguments),
     }
 }

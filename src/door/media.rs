@@ -20,8 +20,8 @@ pub fn check(header: Header<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Whether a Content-Type is JSON in UTF-8 (RFC 9110 section 8.3; RFC 8259 section 8.1). Parameters but the charset mean nothing, and
-/// an empty one, as in `application/json;`, is none.
+/// Whether a Content-Type is JSON in UTF-8 (RFC 9110 section 8.3; RFC 8259 section 8.1). Parameters but the charset
+/// mean nothing, and an empty one, as in `application/json;`, is none.
 fn is_json(value: &str) -> bool {
     let mut parts = value.split(';').map(str::trim);
     let json = parts

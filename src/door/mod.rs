@@ -1,8 +1,8 @@
 //! HTTP in and out: the only place where a client's request is read and its answer made.
 //!
-//! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST to
-//! their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run. `pages.rs` is what is
-//! read with GET, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
+//! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST
+//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run. `pages.rs`
+//! is what is read with GET, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
 mod body;
 mod entry;
@@ -19,7 +19,8 @@ use exchange::Exchange;
 use reply::Reply;
 use worker::{console_error, Context, Env, Headers, Method, Request, Response, Result};
 
-/// Methods of the MCP endpoint; whatever else is asked of it is answered with 405, which clients that try for a stream expect.
+/// Methods of the MCP endpoint; whatever else is asked of it is answered with 405, which clients that try for a
+/// stream expect.
 const MCP_METHODS: &str = "POST, OPTIONS";
 
 /// Methods of the pages.

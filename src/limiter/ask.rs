@@ -1,4 +1,5 @@
-//! Whether a call may run: from memory, from the caller's object, or by what the operator decided for when that can't answer.
+//! Whether a call may run: from memory, from the caller's object, or by what the operator decided for when that can't
+//! answer.
 
 use super::allowance::Allowance;
 use super::bucket::Debt;
@@ -147,8 +148,9 @@ fn answered(admission: &Admission<'_>, answer: &Answer, sent: u64) -> Outcome {
     }
 }
 
-/// The object can't answer: the operator's policy decides, with one exception. An overloaded object, and one that doesn't
-/// answer in time, is what a caller's own flood makes of it; were that open, a flood would be its own way out.
+/// The object can't answer: the operator's policy decides, with one exception. An overloaded object, and one that
+/// doesn't answer in time, is what a caller's own flood makes of it; were that open, a flood would be its own way
+/// out.
 fn unanswered(admission: &Admission<'_>, failure: &Failure) -> Outcome {
     let Admission {
         caller,

@@ -1,10 +1,10 @@
 //! The token bucket, kept as a debt.
 //!
-//! The state is what a caller owes and when that was counted. The debt drains at the refill rate; a call runs if the debt
-//! and its cost together stay within the capacity. Debt is counted in tokens, not in time, so it means the same under
-//! every policy: a smaller capacity forgives nothing, and two policies that alternate never add up to more than the
-//! larger. Rounding always goes against admission, and never against the told wait: who waits for exactly as long as a
-//! refusal says is admitted.
+//! The state is what a caller owes and when that was counted. The debt drains at the refill rate; a call runs if the
+//! debt and its cost together stay within the capacity. Debt is counted in tokens, not in time, so it means the same
+//! under every policy: a smaller capacity forgives nothing, and two policies that alternate never add up to more than
+//! the larger. Rounding always goes against admission, and never against the told wait: who waits for exactly as long
+//! as a refusal says is admitted.
 //!
 //! Pure: no clock is read here. Giving back is in `give_back.rs`, the stored row in `row.rs`.
 

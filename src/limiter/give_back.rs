@@ -1,9 +1,9 @@
 //! Giving back what a call was charged and did not use: it was never sent, or another allowance refused it.
 //!
-//! Debt drains oldest first. What comes back is the part of the call's cost that hasn't drained yet, once; so giving back
-//! never mints a token. What was given back meanwhile lay in the debt too: it is taken off as if all of it had lain below
-//! this charge, which can give back too little, never too much. Nothing asks for this yet: a caller's own bucket is the only
-//! allowance, and the first that is shared brings the message to the object.
+//! Debt drains oldest first. What comes back is the part of the call's cost that hasn't drained yet, once; so giving
+//! back never mints a token. What was given back meanwhile lay in the debt too: it is taken off as if all of it had
+//! lain below this charge, which can give back too little, never too much. Nothing asks for this yet: a caller's own
+//! bucket is the only allowance, and the first that is shared brings the message to the object.
 
 use super::bucket::Debt;
 use super::policy::{drained, span, Policy};
@@ -152,7 +152,8 @@ mod tests {
         );
     }
 
-    // Three charges, the second given back: the third drains earlier than it knew, and would be given back out of a fourth.
+    // Three charges, the second given back: the third drains earlier than it knew, and would be given back out of a
+    // fourth.
     #[test]
     fn giving_back_never_takes_from_a_later_charge() {
         let (mut debt, mut ledger) = (Debt::default(), Ledger::default());

@@ -1,10 +1,10 @@
 //! What an isolate remembers of its callers' buckets: a bounded map, with `now` (microseconds) as an argument.
 //!
-//! Of each caller it keeps two things apart. **Heard**: the debt that the object's last verdict told. Counted from when
-//! the question was *sent* it can only be too low, so a call that is refused on it would be refused by the object too, and
-//! the object need not be asked. **Insured**: the debt of the isolate's own bucket, which decides when the object can't
-//! answer; it starts from the last debt heard of, and the two never replace each other, so that a caller whose object
-//! answers now and then gains nothing by that.
+//! Of each caller it keeps two things apart. **Heard**: the debt that the object's last verdict told. Counted from
+//! when the question was *sent* it can only be too low, so a call that is refused on it would be refused by the
+//! object too, and the object need not be asked. **Insured**: the debt of the isolate's own bucket, which decides
+//! when the object can't answer; it starts from the last debt heard of, and the two never replace each other, so that
+//! a caller whose object answers now and then gains nothing by that.
 
 use super::bucket::{ask, Debt, Verdict};
 use super::policy::{Policy, SECOND};
@@ -103,7 +103,8 @@ impl Memory {
             at: heard.received,
         };
         match (ask(lowest, policy, cost, now), ask(highest, policy, cost, now)) {
-            // Refused on the lowest debt that it can be, the wait told from the highest: whoever waits for it is admitted.
+            // Refused on the lowest debt that it can be, the wait told from the highest: whoever waits for it is
+            // admitted.
             (Verdict::Refused { .. }, Verdict::Refused { debt, wait }) => Some(Remembered { debt, wait }),
             _ => None,
         }

@@ -1,8 +1,8 @@
 //! What the front and a caller's object say to each other, as JSON.
 //!
-//! During a deploy the two can be of different versions, so unknown fields are ignored, and a field that is added later
-//! needs a default. The literal forms are pinned by the tests below. Amounts are micro-tokens, instants and spans
-//! microseconds (`policy.rs`).
+//! During a deploy the two can be of different versions, so unknown fields are ignored, and a field that is added
+//! later needs a default. The literal forms are pinned by the tests below. Amounts are micro-tokens, instants and
+//! spans microseconds (`policy.rs`).
 
 use super::bucket::{Debt, Verdict};
 use super::policy::{Policy, PolicyFault, LARGEST};

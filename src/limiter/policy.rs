@@ -1,8 +1,8 @@
 //! What a caller may use: how many tokens at once, and how fast they come back.
 //!
 //! All amounts are integers. A token is a million micro-tokens, a rate is micro-tokens a second, an instant is a
-//! microsecond since 1970. Every one of them, and every product that has to be stored, stays at or below 2^52, so that it
-//! passes through JSON and JavaScript numbers unchanged.
+//! microsecond since 1970. Every one of them, and every product that has to be stored, stays at or below 2^52, so
+//! that it passes through JSON and JavaScript numbers unchanged.
 
 use std::fmt;
 

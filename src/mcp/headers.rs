@@ -31,8 +31,8 @@ pub fn check_name(header: Header<'_>, name: &str) -> Result<(), RpcError> {
     }
 }
 
-/// Each argument that `schema` annotates with `x-mcp-header` must be mirrored by its `Mcp-Param-` header, and by none when
-/// it is absent or null.
+/// Each argument that `schema` annotates with `x-mcp-header` must be mirrored by its `Mcp-Param-` header, and by none
+/// when it is absent or null.
 pub fn check_params(header: Header<'_>, schema: &Value, arguments: &Value) -> Result<(), RpcError> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return Ok(());

@@ -1,7 +1,7 @@
 //! JSON, read strictly: what two parsers could read in two ways is refused.
 //!
-//! RFC 8259 section 4 leaves it open what a repeated member name means. Whoever meters by what was read and whoever runs
-//! it must read the same, so here it is a fault. Nesting stops at 128 levels, as serde_json has it.
+//! RFC 8259 section 4 leaves it open what a repeated member name means. Whoever meters by what was read and whoever
+//! runs it must read the same, so here it is a fault. Nesting stops at 128 levels, as serde_json has it.
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;

@@ -38,8 +38,8 @@ pub enum Body {
     Batch(Vec<Message>),
 }
 
-/// Reads a body. A batch with an element that isn't a message is refused whole, and so is one of more than `max_batch`
-/// elements. The error carries no id, since none could be relied on.
+/// Reads a body. A batch with an element that isn't a message is refused whole, and so is one of more than
+/// `max_batch` elements. The error carries no id, since none could be relied on.
 pub fn parse(bytes: &[u8], max_batch: usize) -> Result<Body, RpcError> {
     let text = std::str::from_utf8(bytes).map_err(|_| RpcError::parse_error("the body is not UTF-8"))?;
     let value = json::parse(text).map_err(|fault| match fault {

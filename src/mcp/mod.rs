@@ -1,9 +1,9 @@
 //! The Model Context Protocol, as a stateless server that has tools and nothing else needs it.
 //!
-//! In scope: JSON-RPC messages (`message.rs`, strict JSON in `json.rs`, ids in `id.rs`), the five revisions and which of
-//! them a request is served by (`revision.rs`), the headers that mirror a body (`headers.rs`), what is asked
-//! (`method.rs`), and what is answered (`reply.rs`, `server.rs`, `tool_result.rs`). Out of scope: HTTP itself (the door), the tools,
-//! and whether a call may run. Pure.
+//! In scope: JSON-RPC messages (`message.rs`, strict JSON in `json.rs`, ids in `id.rs`), the five revisions and which
+//! of them a request is served by (`revision.rs`), the headers that mirror a body (`headers.rs`), what is asked
+//! (`method.rs`), and what is answered (`reply.rs`, `server.rs`, `tool_result.rs`). Out of scope: HTTP itself (the
+//! door), the tools, and whether a call may run. Pure.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28>, and its four predecessors.
 

@@ -1,8 +1,8 @@
 //! The five revisions of the protocol, and which of them a request is served by.
 //!
-//! A stateless server decides that for each request alone: by what the body claims first, by the header second, and never
-//! by the method's name. Two eras differ in more than fields: in the **modern** one (2026-07-28) each request carries its
-//! revision and its client's capabilities; in the **legacy** one a handshake came before.
+//! A stateless server decides that for each request alone: by what the body claims first, by the header second, and
+//! never by the method's name. Two eras differ in more than fields: in the **modern** one (2026-07-28) each request
+//! carries its revision and its client's capabilities; in the **legacy** one a handshake came before.
 
 use super::message::Request;
 use super::reply::RpcError;
@@ -148,8 +148,8 @@ pub fn declares(request: &Request, capability: &str) -> bool {
         .is_some()
 }
 
-/// By which revision a batch is served. They exist in 2025-03-26 alone, and never with `initialize` or with metadata of the
-/// modern kind (2025-03-26, basic, Batching; lifecycle: "MUST NOT be part of a JSON-RPC batch").
+/// By which revision a batch is served. They exist in 2025-03-26 alone, and never with `initialize` or with metadata
+/// of the modern kind (2025-03-26, basic, Batching; lifecycle: "MUST NOT be part of a JSON-RPC batch").
 pub fn of_batch<'a>(
     requests: impl IntoIterator<Item = &'a Request>,
     header: Option<&str>,

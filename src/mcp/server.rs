@@ -54,7 +54,8 @@ fn cacheable(mut result: Value) -> Value {
     complete(result, Revision::V2026_07_28)
 }
 
-/// Adds what every result of `revision` carries: nothing in the legacy era, its type and the server's name in the modern.
+/// Adds what every result of `revision` carries: nothing in the legacy era, its type and the server's name in the
+/// modern.
 pub fn complete(mut result: Value, revision: Revision) -> Value {
     if revision.is_modern() {
         if let Value::Object(members) = &mut result {

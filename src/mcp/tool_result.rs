@@ -27,8 +27,8 @@ impl ToolResult {
         }
     }
 
-    /// A failure, told in one text. It has no structured content: some clients would hold that against the tool's schema
-    /// and throw the text away (typescript-sdk#654).
+    /// A failure, told in one text. It has no structured content: some clients would hold that against the tool's
+    /// schema and throw the text away (typescript-sdk#654).
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             is_error: true,

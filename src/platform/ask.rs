@@ -1,6 +1,7 @@
 //! One question to a Durable Object: one attempt, with a deadline, over a stub made for it alone.
 //!
-//! The runtime never runs a question twice, and neither does this. After a deadline it may have been heard all the same.
+//! The runtime never runs a question twice, and neither does this. After a deadline it may have been heard all the
+//! same.
 
 use futures_util::future::{select, Either};
 use serde::de::DeserializeOwned;

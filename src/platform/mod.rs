@@ -1,5 +1,5 @@
-//! The little that is needed of Workers beyond HTTP: a clock, a deadline, one row of storage, a question to an object, and what
-//! a panic does.
+//! The little that is needed of Workers beyond HTTP: a clock, a deadline, one row of storage, a question to an
+//! object, and what a panic does.
 
 pub mod ask;
 pub mod panics;
@@ -7,7 +7,8 @@ pub mod store;
 
 use worker::Date;
 
-/// Microseconds since 1970. The clock of Workers moves in milliseconds, only when something arrives, and may step back.
+/// Microseconds since 1970. The clock of Workers moves in milliseconds, only when something arrives, and may step
+/// back.
 pub fn now_us() -> u64 {
     Date::now().as_millis().saturating_mul(1_000)
 }

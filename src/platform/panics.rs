@@ -1,8 +1,9 @@
 //! What a panic leaves behind.
 //!
-//! It stops the whole instance: every request in flight in it, and every timer of Rust's. The `worker` crate installs a hook
-//! that marks the instance as broken, so that the next event gets a new one; `src/entry.mjs` sees the same mark and answers
-//! what was in flight. So the hook that prints the panic is chained with that one and never takes its place.
+//! It stops the whole instance: every request in flight in it, and every timer of Rust's. The `worker` crate installs
+//! a hook that marks the instance as broken, so that the next event gets a new one; `src/entry.mjs` sees the same
+//! mark and answers what was in flight. So the hook that prints the panic is chained with that one and never takes
+//! its place.
 
 use std::panic;
 

@@ -1,8 +1,8 @@
 //! One row in an object's storage, read and written without waiting.
 //!
-//! The synchronous key-value interface of SQLite-backed objects (`ctx.storage.kv`) isn't bound by the `worker` crate. It is
-//! what makes read, decide, write one step that nothing can get in between; and reading what isn't there leaves nothing
-//! behind, where a table would have to be made first.
+//! The synchronous key-value interface of SQLite-backed objects (`ctx.storage.kv`) isn't bound by the `worker` crate.
+//! It is what makes read, decide, write one step that nothing can get in between; and reading what isn't there leaves
+//! nothing behind, where a table would have to be made first.
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;

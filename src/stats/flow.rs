@@ -1,4 +1,5 @@
-//! The way of counts from an isolate to the object: gathered here, sent about once a second, after the answer has gone.
+//! The way of counts from an isolate to the object: gathered here, sent about once a second, after the answer has
+//! gone.
 
 use super::counts::Counts;
 use super::object::{BINDING, NAME};
@@ -15,8 +16,8 @@ const GATHER_MS: u64 = 1_000;
 /// How long the object may take, in milliseconds.
 const DEADLINE_MS: u32 = 5_000;
 
-/// After how long a sending that was planned counts as lost, in microseconds: whatever happened to the request that was to
-/// do it, the next one plans another.
+/// After how long a sending that was planned counts as lost, in microseconds: whatever happened to the request that
+/// was to do it, the next one plans another.
 const LOST_AFTER: u64 = 10_000_000;
 
 #[derive(Default)]
@@ -59,8 +60,8 @@ pub fn send_later(env: &Env, context: &Context) {
     }
 }
 
-/// Sends what was counted, and tells the sum of all. What couldn't be sent is kept for the next time; when only the answer
-/// was lost, it is counted twice.
+/// Sends what was counted, and tells the sum of all. What couldn't be sent is kept for the next time; when only the
+/// answer was lost, it is counted twice.
 pub async fn send(env: &Env) -> Result<Counts, Failure> {
     let counts = GATHERED.with_borrow_mut(|gathered| {
         gathered.planned = None;

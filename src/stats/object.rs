@@ -25,8 +25,8 @@ impl DurableObject for CallStats {
         Self { state }
     }
 
-    /// Adds the counts in the body, and answers with the sum. As in the limiter's object, nothing is awaited between reading
-    /// and writing.
+    /// Adds the counts in the body, and answers with the sum. As in the limiter's object, nothing is awaited between
+    /// reading and writing.
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         let text = request.text().await?;
         let Ok(more) = serde_json::from_str::<Counts>(&text) else {

@@ -4,20 +4,23 @@
 //! little of the value as possible.
 
 use super::Tool;
+use crate::mcp::headers::{check_params, Header};
+use crate::mcp::reply::RpcError;
 use boon::{Compiler, Draft, ErrorKind, SchemaIndex, Schemas, ValidationError};
 use serde_json::{Number, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Where a tool's schema is kept for the compiler. Nothing is fetched: no loader is set, so a `$ref` that points elsewhere
-/// doesn't compile.
+/// Where a tool's schema is kept for the compiler. Nothing is fetched: no loader is set, so a `$ref` that points
+/// elsewhere doesn't compile.
 const LOCATION: &str = "https://sluice.invalid/arguments.json";
 
 /// How many faults are told of one call.
 const MOST_FAULTS: usize = 5;
 
 struct Compiled {
+    published: Value,
     schemas: Schemas,
     index: SchemaIndex,
 }
@@ -27,14 +30,20 @@ thread_local! {
     static COMPILED: RefCell<HashMap<&'static str, Rc<Compiled>>> = RefCell::default();
 }
 
-/// Checks `arguments`, and gives them back with whole numbers such as `5.0` written as `5`: the schema takes those for
-/// integers, and so must whoever reads them. The error is for the model.
+/// Checks `arguments`, and gives them back with whole numbers such as `5.0` written as `5`: the schema takes those
+/// for integers, and so must whoever reads them. The error is for the model.
 pub fn check(tool: &'static Tool, arguments: Value) -> Result<Value, String> {
     let compiled = compiled(tool)?;
     match compiled.schemas.validate(&arguments, compiled.index) {
         Ok(()) => Ok(whole_numbers(arguments)),
         Err(error) => Err(format!("Invalid arguments for {}: {}.", tool.name, told(&error))),
     }
+}
+
+/// Holds the headers that mirror arguments against those.
+pub fn check_headers(tool: &'static Tool, header: Header<'_>, arguments: &Value) -> Result<(), RpcError> {
+    let compiled = compiled(tool).map_err(|text| RpcError::internal(&text))?;
+    check_params(header, &compiled.published, arguments)
 }
 
 fn compiled(tool: &'static Tool) -> Result<Rc<Compiled>, String> {
@@ -50,10 +59,14 @@ fn compiled(tool: &'static Tool) -> Result<Rc<Compiled>, String> {
 fn compile(schema: Value) -> Result<Compiled, Box<boon::CompileError>> {
     let mut compiler = Compiler::new();
     compiler.set_default_draft(Draft::V2020_12);
-    compiler.add_resource(LOCATION, schema)?;
+    compiler.add_resource(LOCATION, schema.clone())?;
     let mut schemas = Schemas::new();
     let index = compiler.compile(LOCATION, &mut schemas)?;
-    Ok(Compiled { schemas, index })
+    Ok(Compiled {
+        published: schema,
+        schemas,
+        index,
+    })
 }
 
 /// What is wrong, from the errors that have no others below them.

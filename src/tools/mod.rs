@@ -79,8 +79,8 @@ pub enum Standing {
 pub type Running = Pin<Box<dyn Future<Output = ToolResult>>>;
 
 impl Call {
-    /// Reads the arguments as the tool's own type, and has `work` answer at once. A tool that waits for something boxes a
-    /// future of its own instead.
+    /// Reads the arguments as the tool's own type, and has `work` answer at once. A tool that waits for something
+    /// boxes a future of its own instead.
     pub fn answer<T: DeserializeOwned + 'static>(self, work: fn(T, Standing) -> ToolResult) -> Running {
         let result = match serde_json::from_value(self.arguments) {
             Ok(arguments) => work(arguments, self.standing),
