@@ -15,17 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut files: Vec<_> = fs::read_dir(root.join(folder))?.collect::<Result<Vec<_>, _>>()?;
         files.sort_by_key(|file| file.file_name());
         writeln!(code, "pub const {constant}: &[Document] = &[")?;
-        for file in files
-            .iter()
-            .filter(|file| file.path().extension().is_some_and(|extension| extension == "md"))
-        {
+        for file in files.iter().filter(|file| file.path().extension().is_some_and(|extension| extension == "md")) {
             let name = format!("{folder}/{}", file.file_name().to_string_lossy());
             println!("cargo::rerun-if-changed={name}");
-            writeln!(
-                code,
-                "    Document {{ path: {name:?}, text: include_str!({:?}) }},",
-                file.path()
-            )?;
+            writeln!(code, "    Document {{ path: {name:?}, text: include_str!({:?}) }},", file.path())?;
         }
         writeln!(code, "];")?;
     }

@@ -99,11 +99,7 @@ impl Refusal<'_> {
                 format!("The rate limiter can't be asked, and {tool} doesn't run without it.")
             }
             Reason::Capacity { cost, capacity } => {
-                let call = if self.in_batch {
-                    "This batch".to_owned()
-                } else {
-                    format!("This call of {tool}")
-                };
+                let call = if self.in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
                 format!("{call} costs {cost} tokens and the bucket holds {capacity}. It can never run.")
             }
         };
@@ -139,12 +135,7 @@ impl Refusal<'_> {
 
     /// As a JSON-RPC error.
     pub fn to_rpc_error(&self) -> RpcError {
-        RpcError {
-            code: RPC_CODE,
-            message: self.text(),
-            data: Some(self.fields()),
-            status: self.http_status(),
-        }
+        RpcError { code: RPC_CODE, message: self.text(), data: Some(self.fields()), status: self.http_status() }
     }
 }
 
@@ -153,12 +144,7 @@ mod tests {
     use super::*;
 
     fn refusal(reason: Reason) -> Refusal<'static> {
-        Refusal {
-            reason,
-            allowance: AllowanceKind::Caller,
-            tool: "render",
-            in_batch: false,
-        }
+        Refusal { reason, allowance: AllowanceKind::Caller, tool: "render", in_batch: false }
     }
 
     fn rate(retry_after_ms: u64) -> Refusal<'static> {
@@ -167,35 +153,17 @@ mod tests {
 
     #[test]
     fn the_texts_are_what_they_always_were() {
-        assert_eq!(
-            rate(1_402).text(),
-            "Rate limit reached for render. Wait 2 seconds before the next tool call."
-        );
-        assert_eq!(
-            rate(1_000).text(),
-            "Rate limit reached for render. Wait 1 second before the next tool call."
-        );
-        assert_eq!(
-            rate(0).text(),
-            "Rate limit reached for render. Wait 1 second before the next tool call."
-        );
+        assert_eq!(rate(1_402).text(), "Rate limit reached for render. Wait 2 seconds before the next tool call.");
+        assert_eq!(rate(1_000).text(), "Rate limit reached for render. Wait 1 second before the next tool call.");
+        assert_eq!(rate(0).text(), "Rate limit reached for render. Wait 1 second before the next tool call.");
         assert_eq!(
             refusal(Reason::Unavailable).text(),
             "The rate limiter can't be asked, and render doesn't run without it. Wait 5 seconds before the next tool call."
         );
         let capacity = refusal(Reason::Capacity { cost: 40, capacity: 30 });
-        assert_eq!(
-            capacity.text(),
-            "This call of render costs 40 tokens and the bucket holds 30. It can never run."
-        );
-        let batch = Refusal {
-            in_batch: true,
-            ..capacity
-        };
-        assert_eq!(
-            batch.text(),
-            "This batch costs 40 tokens and the bucket holds 30. It can never run."
-        );
+        assert_eq!(capacity.text(), "This call of render costs 40 tokens and the bucket holds 30. It can never run.");
+        let batch = Refusal { in_batch: true, ..capacity };
+        assert_eq!(batch.text(), "This batch costs 40 tokens and the bucket holds 30. It can never run.");
     }
 
     #[test]
@@ -205,10 +173,7 @@ mod tests {
         let fields = json!({"reason": "rate", "allowance": "caller", "tool": "render", "retryAfterMs": 1402});
         assert_eq!(result.meta[META_KEY], fields);
         let capacity = refusal(Reason::Capacity { cost: 40, capacity: 30 }).fields();
-        assert_eq!(
-            capacity,
-            json!({"reason": "capacity", "allowance": "caller", "tool": "render"})
-        );
+        assert_eq!(capacity, json!({"reason": "capacity", "allowance": "caller", "tool": "render"}));
         assert_eq!(refusal(Reason::Unavailable).fields()["retryAfterMs"], 5_000);
         assert_eq!(refusal(Reason::Unavailable).fields()["reason"], "unavailable");
     }
@@ -216,20 +181,11 @@ mod tests {
     #[test]
     fn as_http_each_reason_has_its_status() {
         let error = rate(1_402).to_rpc_error();
-        assert_eq!(
-            (error.code, error.status, &error.message),
-            (-31004, 429, &rate(1_402).text())
-        );
+        assert_eq!((error.code, error.status, &error.message), (-31004, 429, &rate(1_402).text()));
         assert_eq!(error.data, Some(rate(1_402).fields()));
         assert_eq!(refusal(Reason::Unavailable).to_rpc_error().status, 503);
-        assert_eq!(
-            refusal(Reason::Capacity { cost: 2, capacity: 1 }).to_rpc_error().status,
-            400
-        );
+        assert_eq!(refusal(Reason::Capacity { cost: 2, capacity: 1 }).to_rpc_error().status, 400);
         assert_eq!(rate(1_402).retry_after_seconds(), Some(2));
-        assert_eq!(
-            refusal(Reason::Capacity { cost: 2, capacity: 1 }).retry_after_seconds(),
-            None
-        );
+        assert_eq!(refusal(Reason::Capacity { cost: 2, capacity: 1 }).retry_after_seconds(), None);
     }
 }

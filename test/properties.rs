@@ -47,11 +47,7 @@ fn within(ran: &[(u64, u64)], capacity: u64, refill: u64) -> Result<(), TestCase
         let mut sum = 0;
         for (end, cost) in &ran[first..] {
             sum += cost;
-            prop_assert!(
-                sum <= capacity + drained(end - start, refill),
-                "{sum} in {} us",
-                end - start
-            );
+            prop_assert!(sum <= capacity + drained(end - start, refill), "{sum} in {} us", end - start);
         }
     }
     Ok(())
@@ -65,9 +61,7 @@ struct Reference {
 
 impl Reference {
     fn drain(&mut self, policy: Policy, now: u64) {
-        self.owed = self
-            .owed
-            .saturating_sub(u128::from(now - self.at) * u128::from(policy.refill()));
+        self.owed = self.owed.saturating_sub(u128::from(now - self.at) * u128::from(policy.refill()));
         self.at = now;
     }
 

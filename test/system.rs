@@ -99,11 +99,7 @@ fn components_of_files() -> BTreeMap<String, String> {
     let mut owners = BTreeMap::new();
     for file in files("src") {
         let owns = |listed: &String| *listed == file || listed.ends_with('/') && file.starts_with(listed.as_str());
-        let owning: Vec<_> = system
-            .components
-            .iter()
-            .filter(|component| component.files.iter().any(owns))
-            .collect();
+        let owning: Vec<_> = system.components.iter().filter(|component| component.files.iter().any(owns)).collect();
         assert_eq!(owning.len(), 1, "{file} belongs to {} components", owning.len());
         owners.insert(file, owning[0].name.clone());
     }
@@ -114,11 +110,7 @@ fn components_of_files() -> BTreeMap<String, String> {
 fn every_file_belongs_to_one_component_and_every_listed_file_exists() {
     components_of_files();
     for component in system().components {
-        assert!(
-            !component.description.is_empty() && !component.files.is_empty(),
-            "{}",
-            component.name
-        );
+        assert!(!component.description.is_empty() && !component.files.is_empty(), "{}", component.name);
         for file in component.files {
             assert!(root().join(&file).exists(), "{} lists {file}", component.name);
         }
@@ -166,8 +158,7 @@ impl<'ast> Visit<'ast> for Paths {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.0
-            .push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        self.0.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
         syn::visit::visit_path(self, path);
     }
 }
@@ -175,11 +166,7 @@ impl<'ast> Visit<'ast> for Paths {
 /// `src/a/b.rs` -> `["a", "b"]`
 fn module_of(file: &str) -> Vec<String> {
     let inner = file.strip_prefix("src/").unwrap().strip_suffix(".rs").unwrap();
-    inner
-        .split('/')
-        .filter(|part| *part != "mod" && *part != "lib")
-        .map(str::to_owned)
-        .collect()
+    inner.split('/').filter(|part| *part != "mod" && *part != "lib").map(str::to_owned).collect()
 }
 
 /// The file that a path leads to: that of the longest part of it that is a module.
@@ -216,11 +203,8 @@ fn file_of(module: &[String], path: &[String], modules: &BTreeMap<Vec<String>, S
 /// Every edge that `src/` makes, with one place where it does.
 fn uses() -> BTreeMap<(String, String), String> {
     let owners = components_of_files();
-    let modules: BTreeMap<Vec<String>, String> = owners
-        .keys()
-        .filter(|file| file.ends_with(".rs"))
-        .map(|file| (module_of(file), file.clone()))
-        .collect();
+    let modules: BTreeMap<Vec<String>, String> =
+        owners.keys().filter(|file| file.ends_with(".rs")).map(|file| (module_of(file), file.clone())).collect();
     let mut edges = BTreeMap::new();
     for (module, file) in &modules {
         let mut paths = Paths::default();
@@ -231,9 +215,7 @@ fn uses() -> BTreeMap<(String, String), String> {
             };
             let (from, to) = (&owners[file], &owners[&target]);
             if from != to && target != "src/lib.rs" {
-                edges
-                    .entry((from.clone(), to.clone()))
-                    .or_insert(format!("{file}: {}", path.join("::")));
+                edges.entry((from.clone(), to.clone())).or_insert(format!("{file}: {}", path.join("::")));
             }
         }
     }
@@ -244,37 +226,19 @@ fn uses() -> BTreeMap<(String, String), String> {
 fn every_use_is_an_edge_and_every_edge_a_use() {
     let uses = uses();
     let system = system();
-    let drawn: BTreeSet<_> = system
-        .edges
-        .iter()
-        .map(|edge| (edge.from.clone(), edge.to.clone()))
-        .collect();
+    let drawn: BTreeSet<_> = system.edges.iter().map(|edge| (edge.from.clone(), edge.to.clone())).collect();
     assert_eq!(drawn.len(), system.edges.len(), "an edge is drawn twice");
     // The module files that only declare their children draw nothing.
     for (edge, place) in &uses {
         assert!(drawn.contains(edge), "{} -> {} is no edge, but {place}", edge.0, edge.1);
     }
-    let rust: BTreeSet<_> = components_of_files()
-        .into_iter()
-        .filter(|(file, _)| file.ends_with(".rs"))
-        .map(|(_, name)| name)
-        .collect();
-    for edge in drawn
-        .iter()
-        .filter(|(from, to)| rust.contains(from) && rust.contains(to))
-    {
-        assert!(
-            uses.contains_key(edge),
-            "{} -> {} is drawn, but nothing uses it",
-            edge.0,
-            edge.1
-        );
+    let rust: BTreeSet<_> =
+        components_of_files().into_iter().filter(|(file, _)| file.ends_with(".rs")).map(|(_, name)| name).collect();
+    for edge in drawn.iter().filter(|(from, to)| rust.contains(from) && rust.contains(to)) {
+        assert!(uses.contains_key(edge), "{} -> {} is drawn, but nothing uses it", edge.0, edge.1);
     }
     let entry = fs::read_to_string(root().join("src/entry.mjs")).unwrap();
-    assert!(
-        entry.contains("from \"#built\""),
-        "guard -> mcp-server is drawn, but entry.mjs imports nothing built"
-    );
+    assert!(entry.contains("from \"#built\""), "guard -> mcp-server is drawn, but entry.mjs imports nothing built");
 }
 
 #[test]
@@ -307,32 +271,14 @@ fn every_step_of_a_flow_goes_along_an_edge_and_every_name_is_known() {
         .chain(system.components.iter().map(|component| &component.name))
         .collect();
     for edge in &system.edges {
-        assert!(
-            names.contains(&edge.from) && names.contains(&edge.to),
-            "{} -> {}",
-            edge.from,
-            edge.to
-        );
-        assert!(
-            ["http", "import", "call", "rpc"].contains(&edge.kind.as_str()),
-            "{}",
-            edge.kind
-        );
+        assert!(names.contains(&edge.from) && names.contains(&edge.to), "{} -> {}", edge.from, edge.to);
+        assert!(["http", "import", "call", "rpc"].contains(&edge.kind.as_str()), "{}", edge.kind);
     }
     for flow in &system.flows {
         assert!(!flow.steps.is_empty());
         for step in &flow.steps {
-            let along = system
-                .edges
-                .iter()
-                .any(|edge| edge.from == step.from && edge.to == step.to);
-            assert!(
-                along && !step.what.is_empty(),
-                "{}: {} -> {} is no edge",
-                flow.name,
-                step.from,
-                step.to
-            );
+            let along = system.edges.iter().any(|edge| edge.from == step.from && edge.to == step.to);
+            assert!(along && !step.what.is_empty(), "{}: {} -> {} is no edge", flow.name, step.from, step.to);
         }
     }
     let flows: Vec<_> = system.flows.iter().map(|flow| flow.name.as_str()).collect();
@@ -341,38 +287,22 @@ fn every_step_of_a_flow_goes_along_an_edge_and_every_name_is_known() {
     assert!(system.edges.iter().any(rpc));
     let runtime = system.views.iter().find(|view| view.name == "runtime").unwrap();
     for place in &runtime.places {
-        assert!(
-            place.components.iter().all(|name| names.contains(name)),
-            "{}",
-            place.name
-        );
+        assert!(place.components.iter().all(|name| names.contains(name)), "{}", place.name);
     }
 }
 
 /// A pure room can be tested natively and moved anywhere: it doesn't know the platform.
 #[test]
 fn the_pure_rooms_do_not_name_the_platform() {
-    let platform = [
-        "src/lib.rs",
-        "src/door/",
-        "src/platform/",
-        "src/limiter/ask.rs",
-        "src/limiter/object.rs",
-    ];
+    let platform = ["src/lib.rs", "src/door/", "src/platform/", "src/limiter/ask.rs", "src/limiter/object.rs"];
     let more = ["src/stats/flow.rs", "src/stats/object.rs", "src/tools/fixtures/"];
     for file in files("src").iter().filter(|file| file.ends_with(".rs")) {
         if platform.iter().chain(&more).any(|free| file.starts_with(free)) && file != "src/door/media.rs" {
             continue;
         }
         let text = fs::read_to_string(root().join(file)).unwrap();
-        assert!(
-            !text.contains("worker::") && !text.contains("wasm_bindgen"),
-            "{file} names the platform"
-        );
-        assert!(
-            !text.contains("SystemTime") && !text.contains("Instant::now"),
-            "{file} reads a clock"
-        );
+        assert!(!text.contains("worker::") && !text.contains("wasm_bindgen"), "{file} names the platform");
+        assert!(!text.contains("SystemTime") && !text.contains("Instant::now"), "{file} reads a clock");
     }
 }
 
@@ -387,21 +317,13 @@ fn no_file_holds_more_than_one_concept_can_need() {
 /// The pages of the repository that are written for people.
 fn pages() -> Vec<String> {
     let markdown = |file: &String| file.ends_with(".md");
-    ["README.md".to_owned()]
-        .into_iter()
-        .chain(files("docs"))
-        .chain(files("decisions"))
-        .filter(markdown)
-        .collect()
+    ["README.md".to_owned()].into_iter().chain(files("docs")).chain(files("decisions")).filter(markdown).collect()
 }
 
 /// GitHub's anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
-    kept.chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
-        .map(|c| if c == ' ' { '-' } else { c })
-        .collect()
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn headings(text: &str) -> Vec<&str> {
@@ -410,10 +332,7 @@ fn headings(text: &str) -> Vec<&str> {
         in_code ^= line.starts_with("```");
         !in_code && line.starts_with('#')
     };
-    text.lines()
-        .filter(outside)
-        .map(|line| line.trim_start_matches('#'))
-        .collect()
+    text.lines().filter(outside).map(|line| line.trim_start_matches('#')).collect()
 }
 
 #[test]
@@ -446,10 +365,7 @@ fn every_decision_has_its_four_parts() {
     for page in files("decisions") {
         let text = fs::read_to_string(root().join(&page)).unwrap();
         let number = &page["decisions/".len()..][..4];
-        assert!(
-            text.starts_with(&format!("# {number} ")),
-            "{page} begins with its number"
-        );
+        assert!(text.starts_with(&format!("# {number} ")), "{page} begins with its number");
         for part in ["## Context", "## Decision", "## Consequence", "## What would undo it"] {
             assert!(text.contains(part), "{page} has no {part:?}");
         }
@@ -473,36 +389,23 @@ fn the_readme_lists_the_variables_that_are_read_with_the_defaults_that_hold() {
         .filter_map(|line| line.strip_prefix("| `MCP_"))
         .map(|row| {
             let (name, rest) = row.split_once('`').unwrap();
-            (
-                format!("MCP_{name}"),
-                rest.split('|').nth(1).unwrap().trim().trim_matches('`').to_owned(),
-            )
+            (format!("MCP_{name}"), rest.split('|').nth(1).unwrap().trim().trim_matches('`').to_owned())
         })
         .collect();
     let read: BTreeSet<String> = sluice::config::NAMES.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(rows.keys().cloned().collect::<BTreeSet<_>>(), read);
     // What wrangler.toml sets is what holds without it, so that either can be left out.
     let wrangler = fs::read_to_string(root().join("wrangler.toml")).unwrap();
-    let set = wrangler
-        .lines()
-        .filter_map(|line| line.split_once(" = "))
-        .filter(|(name, _)| name.starts_with("MCP_"));
+    let set = wrangler.lines().filter_map(|line| line.split_once(" = ")).filter(|(name, _)| name.starts_with("MCP_"));
     for (name, value) in set {
         assert_eq!(rows[name], value, "{name} in README.md and in wrangler.toml");
     }
     let mut given = serde_json::Map::new();
     for (name, default) in rows.iter().filter(|(_, default)| !default.is_empty()) {
-        given.insert(
-            name.clone(),
-            serde_json::from_str(default).unwrap_or_else(|_| panic!("{name}: {default}")),
-        );
+        given.insert(name.clone(), serde_json::from_str(default).unwrap_or_else(|_| panic!("{name}: {default}")));
     }
     let parse = |given| sluice::config::parse(given, &sluice::tools::defaults()).unwrap();
-    assert_eq!(
-        parse(&given),
-        parse(&serde_json::Map::new()),
-        "the README's defaults are the defaults"
-    );
+    assert_eq!(parse(&given), parse(&serde_json::Map::new()), "the README's defaults are the defaults");
 }
 
 #[test]

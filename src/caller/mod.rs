@@ -26,10 +26,7 @@ impl CallerKey {
     /// One of sixteen groups of callers, as a hex digit: enough to tell one greedy caller from many, and nobody by
     /// name.
     pub fn group(&self) -> char {
-        let first = Sha256::digest(self.name.as_bytes())
-            .first()
-            .copied()
-            .unwrap_or_default();
+        let first = Sha256::digest(self.name.as_bytes()).first().copied().unwrap_or_default();
         char::from_digit(u32::from(first >> 4), 16).unwrap_or('0')
     }
 }

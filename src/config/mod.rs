@@ -6,6 +6,7 @@
 pub mod decimal;
 pub mod origins;
 pub mod tools;
+mod variables;
 
 use crate::limiter::policy::{Policy, PolicyFault};
 use origins::Origins;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 use tools::{ToolDefault, ToolSettings};
+use variables::Variables;
 
 /// What a prefix makes a variable ours.
 pub const PREFIX: &str = "MCP_";
@@ -65,10 +67,7 @@ pub struct Config {
 impl Config {
     /// What holds for the tool of this name.
     pub fn tool(&self, name: &str) -> ToolSettings {
-        self.tools.get(name).copied().unwrap_or(ToolSettings {
-            cost: 1,
-            fail: self.fail,
-        })
+        self.tools.get(name).copied().unwrap_or(ToolSettings { cost: 1, fail: self.fail })
     }
 }
 
@@ -103,9 +102,7 @@ impl Fail {
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        [Self::Open, Self::Insured, Self::Closed]
-            .into_iter()
-            .find(|fail| fail.name() == name)
+        [Self::Open, Self::Insured, Self::Closed].into_iter().find(|fail| fail.name() == name)
     }
 }
 
@@ -120,10 +117,7 @@ pub struct Fault {
 
 impl Fault {
     fn new(variable: &str, what: impl Into<String>) -> Self {
-        Self {
-            variable: variable.to_owned(),
-            what: what.into(),
-        }
+        Self { variable: variable.to_owned(), what: what.into() }
     }
 }
 
@@ -135,37 +129,19 @@ impl fmt::Display for Fault {
 
 /// Makes sense of `variables`, all of those whose names begin with [`PREFIX`]; `tools` are the tools that there are.
 pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Config, Fault> {
-    if let Some(unknown) = variables
-        .keys()
-        .find(|name| name.starts_with(PREFIX) && !NAMES.contains(&name.as_str()))
-    {
-        return Err(Fault::new(unknown, "there is no variable of this name"));
-    }
-    let text = |name: &str, default: &str| match variables.get(name) {
-        None => Ok(default.to_owned()),
-        Some(value) => scalar(value).ok_or_else(|| Fault::new(name, "must be text or a number")),
-    };
-    let integer = |name: &str, default: &str, most: u64| {
-        let given = text(name, default)?;
-        match decimal::whole(&given) {
-            Some(number) if (1..=most).contains(&number) => Ok(number),
-            _ => Err(Fault::new(
-                name,
-                format!("must be a whole number from 1 to {most}, not {given:?}"),
-            )),
-        }
-    };
-    one_of("MCP_CALLER", &text("MCP_CALLER", "address")?, &["address"])?;
-    let refusal = match one_of("MCP_REFUSAL", &text("MCP_REFUSAL", "result")?, &["result", "http"])? {
+    let variables = Variables(variables);
+    variables.check_names(&NAMES)?;
+    variables.one_of("MCP_CALLER", "address", &["address"])?;
+    let refusal = match variables.one_of("MCP_REFUSAL", "result", &["result", "http"])? {
         0 => RefusalForm::Result,
         _ => RefusalForm::Http,
     };
-    let fail = fail("MCP_FAIL", &text("MCP_FAIL", "open")?)?;
-    let policy = policy(&text("MCP_RATE_LIMIT", "0.5")?, &text("MCP_RATE_LIMIT_BURST", "30")?)?;
-    let timeout = integer("MCP_LIMITER_TIMEOUT_MS", "1000", LONGEST_TIMEOUT_MS)?;
-    let max_body = integer("MCP_MAX_REQUEST_BODY", "1048576", LARGEST_BODY)?;
-    let max_batch = integer("MCP_MAX_BATCH", "100", LARGEST_BATCH)?;
-    let origins = Origins::parse(&text("MCP_ALLOWED_ORIGINS", "localhost")?)
+    let fail = fail("MCP_FAIL", &variables.text("MCP_FAIL", "open")?)?;
+    let policy = policy(&variables.text("MCP_RATE_LIMIT", "0.5")?, &variables.text("MCP_RATE_LIMIT_BURST", "30")?)?;
+    let timeout = variables.whole("MCP_LIMITER_TIMEOUT_MS", "1000", LONGEST_TIMEOUT_MS)?;
+    let max_body = variables.whole("MCP_MAX_REQUEST_BODY", "1048576", LARGEST_BODY)?;
+    let max_batch = variables.whole("MCP_MAX_BATCH", "100", LARGEST_BATCH)?;
+    let origins = Origins::parse(&variables.text("MCP_ALLOWED_ORIGINS", "localhost")?)
         .map_err(|what| Fault::new("MCP_ALLOWED_ORIGINS", what))?;
     let admin_token = match variables.get("MCP_ADMIN_TOKEN") {
         None => None,
@@ -186,35 +162,9 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     })
 }
 
-/// A text, or a number as text; trimmed.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => Some(whole.to_string()),
-            // Without an exponent, unlike the number's own text.
-            (None, Some(fraction)) => Some(fraction.to_string()),
-            (None, None) => None,
-        },
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-/// The position of `given` in `allowed`.
-fn one_of(variable: &str, given: &str, allowed: &[&str]) -> Result<usize, Fault> {
-    allowed.iter().position(|name| *name == given).ok_or_else(|| {
-        let allowed: Vec<String> = allowed.iter().map(|name| format!("{name:?}")).collect();
-        Fault::new(variable, format!("must be {}, not {given:?}", allowed.join(" or ")))
-    })
-}
-
 fn fail(variable: &str, given: &str) -> Result<Fail, Fault> {
-    Fail::from_name(given).ok_or_else(|| {
-        Fault::new(
-            variable,
-            format!("must be \"open\" or \"insured\" or \"closed\", not {given:?}"),
-        )
-    })
+    Fail::from_name(given)
+        .ok_or_else(|| Fault::new(variable, format!("must be \"open\" or \"insured\" or \"closed\", not {given:?}")))
 }
 
 /// The bucket; None when the rate is 0.
@@ -224,10 +174,7 @@ fn policy(rate: &str, burst: &str) -> Result<Option<Policy>, Fault> {
         Fault::new("MCP_RATE_LIMIT", what)
     })?;
     let capacity = decimal::whole(burst).filter(|tokens| *tokens > 0).ok_or_else(|| {
-        Fault::new(
-            "MCP_RATE_LIMIT_BURST",
-            format!("must be a whole number of tokens, at least 1, not {burst:?}"),
-        )
+        Fault::new("MCP_RATE_LIMIT_BURST", format!("must be a whole number of tokens, at least 1, not {burst:?}"))
     })?;
     let capacity = capacity.saturating_mul(crate::limiter::policy::TOKEN);
     match Policy::new(capacity, refill) {
@@ -247,13 +194,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const TOOLS: [ToolDefault; 2] = [
-        ToolDefault { name: "echo", cost: 1 },
-        ToolDefault {
-            name: "search",
-            cost: 2,
-        },
-    ];
+    const TOOLS: [ToolDefault; 2] = [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
 
     fn parsed(variables: Value) -> Result<Config, Fault> {
         parse(variables.as_object().unwrap(), &TOOLS)
@@ -271,27 +212,12 @@ mod tests {
     fn without_variables_the_defaults_hold() {
         let config = parsed(json!({})).unwrap();
         assert_eq!(config.policy, Some(Policy::new(30_000_000, 500_000).unwrap()));
-        assert_eq!(
-            (config.refusal, config.limiter_timeout_ms),
-            (RefusalForm::Result, 1_000)
-        );
+        assert_eq!((config.refusal, config.limiter_timeout_ms), (RefusalForm::Result, 1_000));
         assert_eq!((config.max_request_body, config.max_batch), (1_048_576, 100));
         assert_eq!(config.admin_token, None);
-        assert_eq!(
-            config.tool("echo"),
-            ToolSettings {
-                cost: 1,
-                fail: Fail::Open
-            }
-        );
+        assert_eq!(config.tool("echo"), ToolSettings { cost: 1, fail: Fail::Open });
         assert_eq!(config.tool("search").cost, 2);
-        assert_eq!(
-            config.tool("unheard of"),
-            ToolSettings {
-                cost: 1,
-                fail: Fail::Open
-            }
-        );
+        assert_eq!(config.tool("unheard of"), ToolSettings { cost: 1, fail: Fail::Open });
     }
 
     #[test]
@@ -306,21 +232,11 @@ mod tests {
         assert_eq!((config.refusal, config.limiter_timeout_ms), (RefusalForm::Http, 250));
         assert_eq!((config.max_request_body, config.max_batch), (100, 5));
         assert_eq!(config.admin_token.as_deref(), Some("s3cret"));
-        assert_eq!(
-            config.tool("echo"),
-            ToolSettings {
-                cost: 3,
-                fail: Fail::Closed
-            }
-        );
+        assert_eq!(config.tool("echo"), ToolSettings { cost: 3, fail: Fail::Closed });
         assert_eq!(config.tool("unheard of").fail, Fail::Closed);
-        assert!(config
-            .origins
-            .allow("https://anywhere.example", "https://sluice.example/mcp"));
+        assert!(config.origins.allow("https://anywhere.example", "https://sluice.example/mcp"));
         assert_eq!(
-            parsed(json!({"MCP_RATE_LIMIT": "2.5", "MCP_RATE_LIMIT_BURST": "10"}))
-                .unwrap()
-                .policy,
+            parsed(json!({"MCP_RATE_LIMIT": "2.5", "MCP_RATE_LIMIT_BURST": "10"})).unwrap().policy,
             config.policy
         );
     }
@@ -346,66 +262,36 @@ mod tests {
         ] {
             assert!(fault(json!({"MCP_RATE_LIMIT": value}), "MCP_RATE_LIMIT").contains("tokens a second"));
         }
-        for value in [
-            json!(0),
-            json!("0"),
-            json!("1.5"),
-            json!(1.5),
-            json!("-30"),
-            json!("many"),
-            json!(""),
-        ] {
+        for value in [json!(0), json!("0"), json!("1.5"), json!(1.5), json!("-30"), json!("many"), json!("")] {
             assert!(fault(json!({"MCP_RATE_LIMIT_BURST": value}), "MCP_RATE_LIMIT_BURST").contains("at least 1"));
         }
         for value in [json!(null), json!(true), json!([1]), json!({"a": 1})] {
-            assert_eq!(
-                fault(json!({"MCP_RATE_LIMIT": value}), "MCP_RATE_LIMIT"),
-                "must be text or a number"
-            );
+            assert_eq!(fault(json!({"MCP_RATE_LIMIT": value}), "MCP_RATE_LIMIT"), "must be text or a number");
         }
-        assert_eq!(
-            fault(json!({"MCP_CALLER": "token"}), "MCP_CALLER"),
-            r#"must be "address", not "token""#
-        );
-        assert_eq!(
-            fault(json!({"MCP_REFUSAL": "429"}), "MCP_REFUSAL"),
-            r#"must be "result" or "http", not "429""#
-        );
+        assert_eq!(fault(json!({"MCP_CALLER": "token"}), "MCP_CALLER"), r#"must be "address", not "token""#);
+        assert_eq!(fault(json!({"MCP_REFUSAL": "429"}), "MCP_REFUSAL"), r#"must be "result" or "http", not "429""#);
         assert_eq!(
             fault(json!({"MCP_FAIL": "ajar"}), "MCP_FAIL"),
             r#"must be "open" or "insured" or "closed", not "ajar""#
         );
-        for (name, most) in [
-            ("MCP_LIMITER_TIMEOUT_MS", 60_000_u64),
-            ("MCP_MAX_REQUEST_BODY", 67_108_864),
-            ("MCP_MAX_BATCH", 100_000),
-        ] {
+        for (name, most) in
+            [("MCP_LIMITER_TIMEOUT_MS", 60_000_u64), ("MCP_MAX_REQUEST_BODY", 67_108_864), ("MCP_MAX_BATCH", 100_000)]
+        {
             for value in [json!(0), json!(most + 1), json!("x"), json!(1.5)] {
                 assert!(fault(json!({name: value}), name).contains(&format!("from 1 to {most}, not")));
             }
             assert!(parsed(json!({name: most})).is_ok());
             assert!(parsed(json!({name: 1})).is_ok());
         }
-        assert!(fault(
-            json!({"MCP_ALLOWED_ORIGINS": "https://a.example"}),
-            "MCP_ALLOWED_ORIGINS"
-        )
-        .contains("host name"));
+        assert!(fault(json!({"MCP_ALLOWED_ORIGINS": "https://a.example"}), "MCP_ALLOWED_ORIGINS").contains("host name"));
         for value in [json!(""), json!(7), json!({})] {
-            assert_eq!(
-                fault(json!({"MCP_ADMIN_TOKEN": value}), "MCP_ADMIN_TOKEN"),
-                "must be text, and not empty"
-            );
+            assert_eq!(fault(json!({"MCP_ADMIN_TOKEN": value}), "MCP_ADMIN_TOKEN"), "must be text, and not empty");
         }
     }
 
     #[test]
     fn a_policy_beyond_the_arithmetic_is_a_fault() {
-        assert!(fault(
-            json!({"MCP_RATE_LIMIT_BURST": 4_503_599_628_u64}),
-            "MCP_RATE_LIMIT_BURST"
-        )
-        .contains("at most"));
+        assert!(fault(json!({"MCP_RATE_LIMIT_BURST": 4_503_599_628_u64}), "MCP_RATE_LIMIT_BURST").contains("at most"));
         assert!(fault(json!({"MCP_RATE_LIMIT": 4_503_599_628_u64}), "MCP_RATE_LIMIT").contains("at most"));
         let slow = json!({"MCP_RATE_LIMIT": "0.000001", "MCP_RATE_LIMIT_BURST": 5000});
         assert!(fault(slow, "MCP_RATE_LIMIT").contains("142 years"));

@@ -19,15 +19,11 @@ impl Origins {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let hosts = names.map(|name| {
             let host = name.to_ascii_lowercase();
-            let plain = host
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+            let plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
             if plain || is_ipv6(&host) {
                 Ok(host)
             } else {
-                Err(format!(
-                    "must be a list of host names, without scheme or port, or \"*\"; not {name:?}"
-                ))
+                Err(format!("must be a list of host names, without scheme or port, or \"*\"; not {name:?}"))
             }
         });
         hosts.collect::<Result<_, _>>().map(Self::Hosts)
@@ -43,9 +39,7 @@ impl Origins {
         }
         match self {
             Self::Any => true,
-            Self::Hosts(hosts) => hosts
-                .iter()
-                .any(|host| *host == host_of(authority).to_ascii_lowercase()),
+            Self::Hosts(hosts) => hosts.iter().any(|host| *host == host_of(authority).to_ascii_lowercase()),
         }
     }
 }
@@ -93,12 +87,7 @@ mod tests {
 
     #[test]
     fn a_host_is_let_in_at_any_scheme_and_port_and_no_other_is() {
-        for origin in [
-            "http://localhost",
-            "http://localhost:6274",
-            "https://LOCALHOST:1",
-            "http://app.example",
-        ] {
+        for origin in ["http://localhost", "http://localhost:6274", "https://LOCALHOST:1", "http://app.example"] {
             assert!(allows("localhost, App.example", origin), "{origin}");
         }
         for origin in [
@@ -135,11 +124,7 @@ mod tests {
         assert!(!allows("", "http://sluice.example"));
         assert!(!allows("", "https://sluice.example:8443"));
         let own = |origin: &str, url: &str| Origins::Hosts(vec![]).allow(origin, url);
-        for url in [
-            "http://localhost:8787/mcp",
-            "http://127.0.0.1:8787/mcp?x",
-            "http://[::1]:8787",
-        ] {
+        for url in ["http://localhost:8787/mcp", "http://127.0.0.1:8787/mcp?x", "http://[::1]:8787"] {
             let origin = url.split("/mcp").next().unwrap();
             assert!(own(origin, url), "{url}");
         }
@@ -152,9 +137,6 @@ mod tests {
         for text in ["https://a.example", "a.example:80", "a b", "*.example", "[zz]", "a,*"] {
             assert!(Origins::parse(text).unwrap_err().contains("host names"), "{text}");
         }
-        assert_eq!(
-            Origins::parse(" a , ,b-c.d_e "),
-            Ok(Origins::Hosts(vec!["a".into(), "b-c.d_e".into()]))
-        );
+        assert_eq!(Origins::parse(" a , ,b-c.d_e "), Ok(Origins::Hosts(vec!["a".into(), "b-c.d_e".into()])));
     }
 }

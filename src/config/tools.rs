@@ -1,6 +1,7 @@
 //! What the operator decides tool by tool (`MCP_TOOLS`).
 
-use super::{decimal, fail, scalar, Fail, Fault};
+use super::variables::scalar;
+use super::{decimal, fail, Fail, Fault};
 use crate::limiter::policy::{Policy, LARGEST, TOKEN};
 use crate::mcp::json::{self, JsonFault};
 use serde_json::{Map, Value};
@@ -46,10 +47,7 @@ pub(super) fn parse(
         Some(Value::String(text)) => from_text(text)?,
         Some(_) => return Err(Fault::new(VARIABLE, "must be a table, or one as JSON text")),
     };
-    if let Some(stranger) = table
-        .keys()
-        .find(|name| !tools.iter().any(|tool| tool.name == name.as_str()))
-    {
+    if let Some(stranger) = table.keys().find(|name| !tools.iter().any(|tool| tool.name == name.as_str())) {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
         let what = format!("no tool has this name; there are {}", names.join(", "));
         return Err(Fault::new(&format!("{VARIABLE}.{stranger}"), what));
@@ -57,10 +55,7 @@ pub(super) fn parse(
     let mut settings = BTreeMap::new();
     for tool in tools {
         let read = match table.get(tool.name) {
-            None => ToolSettings {
-                cost: tool.cost,
-                fail: default_fail,
-            },
+            None => ToolSettings { cost: tool.cost, fail: default_fail },
             Some(Value::Object(given)) => one(*tool, given, default_fail, policy)?,
             Some(_) => return Err(Fault::new(&format!("{VARIABLE}.{}", tool.name), "must be a table")),
         };
@@ -88,37 +83,23 @@ fn one(
     policy: Option<Policy>,
 ) -> Result<ToolSettings, Fault> {
     let most = policy.map_or(LARGEST / TOKEN, |policy| policy.capacity_tokens());
-    let mut settings = ToolSettings {
-        cost: tool.cost,
-        fail: default_fail,
-    };
+    let mut settings = ToolSettings { cost: tool.cost, fail: default_fail };
     for (key, value) in given {
         let path = format!("{VARIABLE}.{}.{key}", tool.name);
         let text = scalar(value);
         match key.as_str() {
             "cost" => {
                 let Some(cost) = text.as_deref().and_then(decimal::whole) else {
-                    return Err(Fault::new(
-                        &path,
-                        format!("must be a whole number of tokens, not {value}"),
-                    ));
+                    return Err(Fault::new(&path, format!("must be a whole number of tokens, not {value}")));
                 };
                 if cost > most {
-                    let what = format!(
-                        "a call of {} costs {cost} tokens and the bucket holds {most}",
-                        tool.name
-                    );
+                    let what = format!("a call of {} costs {cost} tokens and the bucket holds {most}", tool.name);
                     return Err(Fault::new(&path, what));
                 }
                 settings.cost = cost;
             }
             "fail" => settings.fail = fail(&path, text.as_deref().unwrap_or_default())?,
-            _ => {
-                return Err(Fault::new(
-                    &path,
-                    "there is no setting of this name; there are cost and fail",
-                ))
-            }
+            _ => return Err(Fault::new(&path, "there is no setting of this name; there are cost and fail")),
         }
     }
     Ok(settings)
@@ -129,13 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const TOOLS: [ToolDefault; 2] = [
-        ToolDefault { name: "echo", cost: 1 },
-        ToolDefault {
-            name: "search",
-            cost: 2,
-        },
-    ];
+    const TOOLS: [ToolDefault; 2] = [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
 
     fn parsed(table: Value) -> Result<BTreeMap<String, ToolSettings>, Fault> {
         parse(Some(&table), &TOOLS, Fail::Open, Policy::new(30 * TOKEN, TOKEN).ok())
@@ -152,20 +127,8 @@ mod tests {
     fn a_table_and_its_json_text_say_the_same() {
         let table = json!({"echo": {"cost": 3, "fail": "closed"}, "search": {"cost": "0"}});
         let settings = parsed(table.clone()).unwrap();
-        assert_eq!(
-            settings["echo"],
-            ToolSettings {
-                cost: 3,
-                fail: Fail::Closed
-            }
-        );
-        assert_eq!(
-            settings["search"],
-            ToolSettings {
-                cost: 0,
-                fail: Fail::Open
-            }
-        );
+        assert_eq!(settings["echo"], ToolSettings { cost: 3, fail: Fail::Closed });
+        assert_eq!(settings["search"], ToolSettings { cost: 0, fail: Fail::Open });
         assert_eq!(settings["echo"].micro_cost(), 3 * TOKEN);
         assert_eq!(parsed(Value::String(table.to_string())).unwrap(), settings);
         assert_eq!(parsed(json!({"echo": {}})).unwrap()["echo"].cost, 1);
@@ -179,10 +142,7 @@ mod tests {
         for text in ["", "{", r#"{"echo":{},"echo":{}}"#] {
             assert!(fault(json!(text), "MCP_TOOLS").starts_with("isn't JSON that can be read: "));
         }
-        assert_eq!(
-            fault(json!({"ecko": {}}), "MCP_TOOLS.ecko"),
-            "no tool has this name; there are echo, search"
-        );
+        assert_eq!(fault(json!({"ecko": {}}), "MCP_TOOLS.ecko"), "no tool has this name; there are echo, search");
         assert_eq!(fault(json!({"echo": 3}), "MCP_TOOLS.echo"), "must be a table");
         for cost in [json!(-1), json!(1.5), json!("x"), json!(null), json!({})] {
             assert!(fault(json!({"echo": {"cost": cost}}), "MCP_TOOLS.echo.cost").contains("whole number"));

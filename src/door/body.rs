@@ -8,10 +8,7 @@ use worker::Request;
 /// The body, of at most `limit` bytes.
 pub async fn read(request: &mut Request, limit: usize) -> Result<Vec<u8>, Reply> {
     let announced = request.headers().get("content-length").ok().flatten();
-    if announced
-        .and_then(|length| length.parse::<usize>().ok())
-        .is_some_and(|length| length > limit)
-    {
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
     // A request without a body has no stream.

@@ -72,20 +72,11 @@ impl Entry {
         match arguments::check(tool, call.arguments) {
             Ok(arguments) => {
                 let settings = config.tool(tool.name);
-                Self::Call(ReadyCall {
-                    id: request.id,
-                    revision,
-                    tool,
-                    settings,
-                    arguments,
-                })
+                Self::Call(ReadyCall { id: request.id, revision, tool, settings, arguments })
             }
             Err(text) => {
                 count(|counts| counts.invalid(tool.name));
-                Self::Answered(Response::new(
-                    request.id,
-                    Ok(ToolResult::error(text).into_value(revision)),
-                ))
+                Self::Answered(Response::new(request.id, Ok(ToolResult::error(text).into_value(revision))))
             }
         }
     }

@@ -19,10 +19,7 @@ pub fn config(env: &Env) -> Rc<Result<Config, Fault>> {
         let config = config.get_or_init(|| {
             let config = config::parse(&variables(env), &tools::defaults());
             if let Err(fault) = &config {
-                console_error!(
-                    "{}",
-                    json!({ "event": "configuration_fault", "fault": fault.to_string() })
-                );
+                console_error!("{}", json!({ "event": "configuration_fault", "fault": fault.to_string() }));
             }
             Rc::new(config)
         });
@@ -39,9 +36,7 @@ fn variables(env: &Env) -> Map<String, Value> {
             continue;
         };
         let text = JSON::stringify(&entry.get(1)).ok().and_then(|text| text.as_string());
-        let value = text
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or(Value::Null);
+        let value = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
         variables.insert(name, value);
     }
     variables

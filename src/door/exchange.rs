@@ -61,9 +61,7 @@ impl Exchange<'_> {
             return Reply::empty(202);
         }
         let has_call = requests.iter().any(|request| request.method == "tools/call");
-        let entries = requests
-            .into_iter()
-            .map(|request| Entry::prepare(request, revision, self.config, self.header));
+        let entries = requests.into_iter().map(|request| Entry::prepare(request, revision, self.config, self.header));
         let (responses, metered) = meter(entries.collect(), true, self).await;
         let status = match (&metered.refusal, self.config.refusal) {
             (Some(refusal), RefusalForm::Http) => refusal.http_status(),

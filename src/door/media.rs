@@ -24,9 +24,7 @@ pub fn check(header: Header<'_>) -> Result<(), Reply> {
 /// mean nothing, and an empty one, as in `application/json;`, is none.
 fn is_json(value: &str) -> bool {
     let mut parts = value.split(';').map(str::trim);
-    let json = parts
-        .next()
-        .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    let json = parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
     let charset_fits = parts.all(|parameter| match parameter.split_once('=') {
         Some((name, charset)) if name.trim().eq_ignore_ascii_case("charset") => {
             charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
@@ -48,9 +46,7 @@ fn takes_json(value: &str) -> bool {
             _ => continue,
         };
         let refused = parts.any(|parameter| {
-            let weight = parameter
-                .split_once('=')
-                .filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+            let weight = parameter.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
             weight.and_then(|(_, weight)| weight.trim().parse::<f32>().ok()) == Some(0.0)
         });
         if best.is_none_or(|(other, _)| rank > other) {

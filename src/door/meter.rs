@@ -29,81 +29,34 @@ pub struct Metered {
 /// Answers every entry. The calls among them cost the sum of their costs, and run only if that is admitted.
 pub async fn meter(entries: Vec<Entry>, in_batch: bool, exchange: &Exchange<'_>) -> (Vec<Response>, Metered) {
     let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
-    let cost = calls
-        .iter()
-        .fold(0_u64, |sum, call| sum.saturating_add(call.settings.micro_cost()));
+    let cost = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.settings.micro_cost()));
     let wants_verdict = cost > 0 || calls.iter().any(|call| call.tool.needs_allowance);
     let (Some(first), Some(policy), true) = (calls.first(), exchange.config.policy, wants_verdict) else {
-        let standing = if exchange.config.policy.is_none() {
-            Standing::Unlimited
-        } else {
-            Standing::Unknown
-        };
-        return (
-            run(entries, standing).await,
-            Metered {
-                refusal: None,
-                allowance: None,
-            },
-        );
+        let standing = if exchange.config.policy.is_none() { Standing::Unlimited } else { Standing::Unknown };
+        return (run(entries, standing).await, Metered { refusal: None, allowance: None });
     };
     // 3. caller: who is calling. Needed only now that something is to be charged.
     let caller = address::from_header((exchange.header)(address::ADDRESS_HEADER).as_deref());
     // 5. limiter: may it run. When that can't be said, the strictest of the tools' policies holds for a batch.
     let fail = calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open);
     let deadline_ms = exchange.config.limiter_timeout_ms;
-    let outcome = admit(
-        exchange.env,
-        &Admission {
-            caller: &caller,
-            policy,
-            cost,
-            fail,
-            deadline_ms,
-        },
-    )
-    .await;
+    let outcome = admit(exchange.env, &Admission { caller: &caller, policy, cost, fail, deadline_ms }).await;
     count_question(&outcome);
     let allowance = outcome.allowance;
     let reason = match outcome.ruling {
         Ruling::Runs => {
             // 6. tools: run it.
             let responses = run(entries, allowance.map_or(Standing::Unknown, Standing::Known)).await;
-            return (
-                responses,
-                Metered {
-                    refusal: None,
-                    allowance,
-                },
-            );
+            return (responses, Metered { refusal: None, allowance });
         }
-        Ruling::Waits(us) => Reason::Rate {
-            retry_after_ms: whole_ms(us),
-        },
-        Ruling::NeverFits => Reason::Capacity {
-            cost: cost / TOKEN,
-            capacity: policy.capacity_tokens(),
-        },
+        Ruling::Waits(us) => Reason::Rate { retry_after_ms: whole_ms(us) },
+        Ruling::NeverFits => Reason::Capacity { cost: cost / TOKEN, capacity: policy.capacity_tokens() },
         Ruling::Unavailable => Reason::Unavailable,
     };
-    let refusal = Refusal {
-        reason,
-        allowance: AllowanceKind::Caller,
-        tool: first.tool.name,
-        in_batch,
-    };
+    let refusal = Refusal { reason, allowance: AllowanceKind::Caller, tool: first.tool.name, in_batch };
     let form = exchange.config.refusal;
-    let responses = entries
-        .into_iter()
-        .map(|entry| refuse(entry, refusal, form, &caller, allowance))
-        .collect();
-    (
-        responses,
-        Metered {
-            refusal: Some(refusal),
-            allowance,
-        },
-    )
+    let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, &caller, allowance)).collect();
+    (responses, Metered { refusal: Some(refusal), allowance })
 }
 
 /// Runs all calls at once.
@@ -113,11 +66,7 @@ async fn run(entries: Vec<Entry>, standing: Standing) -> Vec<Response> {
             Entry::Answered(response) => return response,
             Entry::Call(call) => call,
         };
-        let result = (call.tool.run)(Call {
-            arguments: call.arguments,
-            standing,
-        })
-        .await;
+        let result = (call.tool.run)(Call { arguments: call.arguments, standing }).await;
         count(|counts| counts.ran(call.tool.name, result.is_error));
         let result = match standing {
             Standing::Known(allowance) => with_allowance(result, allowance),
@@ -138,15 +87,9 @@ fn refuse(
 ) -> Response {
     match (entry, form) {
         (Entry::Answered(response), RefusalForm::Result) => response,
-        (Entry::Answered(response), RefusalForm::Http) => Response {
-            outcome: Err(refusal.to_rpc_error()),
-            ..response
-        },
+        (Entry::Answered(response), RefusalForm::Http) => Response { outcome: Err(refusal.to_rpc_error()), ..response },
         (Entry::Call(call), form) => {
-            let refusal = Refusal {
-                tool: call.tool.name,
-                ..refusal
-            };
+            let refusal = Refusal { tool: call.tool.name, ..refusal };
             count(|counts| counts.limited(limited(&refusal, caller)));
             let outcome = match form {
                 RefusalForm::Http => Err(refusal.to_rpc_error()),

@@ -56,10 +56,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
     };
     let origin = header(request.headers(), "origin");
     let url = request.inner().url();
-    if origin
-        .as_deref()
-        .is_some_and(|origin| !config.origins.allow(origin, &url))
-    {
+    if origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, &url)) {
         return Reply::empty(403).into_response(None, methods);
     }
     let reply = match (request.method(), path.as_str()) {
@@ -76,10 +73,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
         _ => Reply::empty(405).with("allow", methods),
     };
     reply.into_response(origin.as_deref(), methods).or_else(|error| {
-        console_error!(
-            "{}",
-            serde_json::json!({ "event": "reply_failure", "cause": error.to_string() })
-        );
+        console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": error.to_string() }));
         Response::error("", 500)
     })
 }
@@ -95,13 +89,7 @@ async fn post(request: &mut Request, config: &Config, env: &Env) -> Reply {
         Err(reply) => return reply,
     };
     let headers = request.headers();
-    Exchange {
-        config,
-        env,
-        header: &|name| header(headers, name),
-    }
-    .answer(&body)
-    .await
+    Exchange { config, env, header: &|name| header(headers, name) }.answer(&body).await
 }
 
 /// A header's value. Those that came more than once are joined by commas.

@@ -15,20 +15,13 @@ pub fn healthy() -> Reply {
 
 /// `/healthz` of one that isn't.
 pub fn unhealthy(fault: &str) -> Reply {
-    Reply::json(
-        503,
-        &json!({ "status": "fault", "error": format!("The server is configured wrongly. {fault}") }),
-    )
+    Reply::json(503, &json!({ "status": "fault", "error": format!("The server is configured wrongly. {fault}") }))
 }
 
 /// `/stats` and `/metrics`. What this isolate hasn't sent yet is sent first.
 pub async fn counted(path: &str, headers: &Headers, config: &Config, env: &Env) -> Reply {
     let authorization = headers.get("authorization").ok().flatten();
-    if config
-        .admin_token
-        .as_deref()
-        .is_some_and(|token| !is_admin(authorization.as_deref(), token))
-    {
+    if config.admin_token.as_deref().is_some_and(|token| !is_admin(authorization.as_deref(), token)) {
         return Reply::empty(401).with("www-authenticate", "Bearer");
     }
     let reply = match flow::send(env).await {

@@ -29,19 +29,12 @@ pub struct Reply {
 impl Reply {
     /// A status by itself.
     pub fn empty(status: u16) -> Self {
-        Self {
-            status,
-            ..Self::default()
-        }
+        Self { status, ..Self::default() }
     }
 
     /// A text of some media type.
     pub fn text(status: u16, media_type: &str, body: String) -> Self {
-        Self {
-            status,
-            headers: vec![("content-type", media_type.to_owned())],
-            body: Some(body),
-        }
+        Self { status, headers: vec![("content-type", media_type.to_owned())], body: Some(body) }
     }
 
     /// JSON on one line.
@@ -77,30 +70,18 @@ impl Reply {
             Some(body) => ResponseBody::Body(body.into_bytes()),
             None => ResponseBody::Empty,
         };
-        Ok(Response::from_body(body)?
-            .with_headers(headers)
-            .with_status(self.status))
+        Ok(Response::from_body(body)?.with_headers(headers).with_status(self.status))
     }
 }
 
 /// The answer to OPTIONS. Of the headers that are asked for, those that mirror arguments are let through by name.
 pub fn preflight(request: &Headers, methods: &str) -> Reply {
-    let asked = request
-        .get("access-control-request-headers")
-        .ok()
-        .flatten()
-        .unwrap_or_default();
+    let asked = request.get("access-control-request-headers").ok().flatten().unwrap_or_default();
     let mirrored = asked.split(',').map(str::trim).filter(|name| {
-        let token = name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        let token = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         token && name.to_ascii_lowercase().starts_with("mcp-param-")
     });
-    let allowed = [ALLOWED_HEADERS]
-        .into_iter()
-        .chain(mirrored)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let allowed = [ALLOWED_HEADERS].into_iter().chain(mirrored).collect::<Vec<_>>().join(", ");
     Reply::empty(204)
         .with("allow", methods)
         .with("access-control-allow-headers", allowed)

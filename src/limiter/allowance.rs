@@ -42,11 +42,7 @@ impl Allowance {
 
 /// The value of `RateLimit-Policy`: the capacity, and the seconds in which an empty bucket fills.
 pub fn policy_header(policy: Policy) -> String {
-    format!(
-        "\"{POLICY_NAME}\";q={};w={}",
-        policy.capacity_tokens(),
-        policy.window_seconds()
-    )
+    format!("\"{POLICY_NAME}\";q={};w={}", policy.capacity_tokens(), policy.window_seconds())
 }
 
 #[cfg(test)]
@@ -61,31 +57,15 @@ mod tests {
     #[test]
     fn the_default_bucket_in_header_fields() {
         assert_eq!(policy_header(policy()), r#""tools-call";q=30;w=60"#);
-        let used = Allowance::new(
-            Debt {
-                owed: 18 * TOKEN,
-                at: 0,
-            },
-            policy(),
-        );
+        let used = Allowance::new(Debt { owed: 18 * TOKEN, at: 0 }, policy());
         assert_eq!(used.rate_limit_header(), r#""tools-call";r=12;t=2"#);
         let full = Allowance::new(Debt::default(), policy());
-        assert_eq!(
-            full.rate_limit_header(),
-            r#""tools-call";r=30"#,
-            "a full bucket gets no more"
-        );
+        assert_eq!(full.rate_limit_header(), r#""tools-call";r=30"#, "a full bucket gets no more");
     }
 
     #[test]
     fn the_meta_field_is_what_it_always_was() {
-        let used = Allowance::new(
-            Debt {
-                owed: 18 * TOKEN,
-                at: 0,
-            },
-            policy(),
-        );
+        let used = Allowance::new(Debt { owed: 18 * TOKEN, at: 0 }, policy());
         let json = serde_json::to_string(&used).unwrap();
         assert_eq!(json, r#"{"limit":30,"remaining":12,"nextTokenMs":2000}"#);
     }

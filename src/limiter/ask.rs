@@ -66,22 +66,13 @@ pub struct Outcome {
 
 impl Outcome {
     fn new(ruling: Ruling) -> Self {
-        Self {
-            ruling,
-            allowance: None,
-            asked: false,
-            rows_written: 0,
-            remembered: false,
-            failed: None,
-        }
+        Self { ruling, allowance: None, asked: false, rows_written: 0, remembered: false, failed: None }
     }
 }
 
 /// Asks for admission. What is admitted has been charged.
 pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
-    let Admission {
-        caller, policy, cost, ..
-    } = *admission;
+    let Admission { caller, policy, cost, .. } = *admission;
     if cost > policy.capacity() {
         return Outcome::new(Ruling::NeverFits);
     }
@@ -104,67 +95,34 @@ pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
 
 /// A refusal or a status, where the last debt that was heard of is enough.
 fn from_memory(admission: &Admission<'_>) -> Option<Outcome> {
-    let Admission {
-        caller, policy, cost, ..
-    } = *admission;
+    let Admission { caller, policy, cost, .. } = *admission;
     let now = now_us();
     MEMORY.with_borrow(|memory| {
         if cost == 0 {
             let debt = memory.status(caller.name(), policy, now)?;
-            return Some(Outcome {
-                allowance: Some(Allowance::new(debt, policy)),
-                ..Outcome::new(Ruling::Runs)
-            });
+            return Some(Outcome { allowance: Some(Allowance::new(debt, policy)), ..Outcome::new(Ruling::Runs) });
         }
         let refused = memory.refuses(caller.name(), policy, cost, now)?;
         let allowance = Some(Allowance::new(refused.debt, policy));
-        Some(Outcome {
-            allowance,
-            remembered: true,
-            ..Outcome::new(Ruling::Waits(refused.wait))
-        })
+        Some(Outcome { allowance, remembered: true, ..Outcome::new(Ruling::Waits(refused.wait)) })
     })
 }
 
 fn answered(admission: &Admission<'_>, answer: &Answer, sent: u64) -> Outcome {
     let Admission { caller, policy, .. } = *admission;
     MEMORY.with_borrow_mut(|memory| memory.hear(caller.name(), answer.debt, sent, now_us(), policy));
-    let ruling = if answer.admitted {
-        Ruling::Runs
-    } else {
-        Ruling::Waits(answer.wait)
-    };
-    let allowance = Some(Allowance::new(
-        Debt {
-            owed: answer.debt,
-            at: answer.at,
-        },
-        policy,
-    ));
-    Outcome {
-        allowance,
-        rows_written: answer.rows,
-        ..Outcome::new(ruling)
-    }
+    let ruling = if answer.admitted { Ruling::Runs } else { Ruling::Waits(answer.wait) };
+    let allowance = Some(Allowance::new(Debt { owed: answer.debt, at: answer.at }, policy));
+    Outcome { allowance, rows_written: answer.rows, ..Outcome::new(ruling) }
 }
 
 /// The object can't answer: the operator's policy decides, with one exception. An overloaded object, and one that
 /// doesn't answer in time, is what a caller's own flood makes of it; were that open, a flood would be its own way
 /// out.
 fn unanswered(admission: &Admission<'_>, failure: &Failure) -> Outcome {
-    let Admission {
-        caller,
-        policy,
-        cost,
-        fail,
-        ..
-    } = *admission;
+    let Admission { caller, policy, cost, fail, .. } = *admission;
     let own_doing = matches!(failure, Failure::Overloaded(_) | Failure::Deadline(_));
-    let applied = if fail == Fail::Open && own_doing {
-        Fail::Insured
-    } else {
-        fail
-    };
+    let applied = if fail == Fail::Open && own_doing { Fail::Insured } else { fail };
     let line = json!({ "event": "limiter_failure", "cause": failure.cause(), "policy": applied.name() });
     console_error!("{line}");
     let ruling = match applied {
@@ -178,8 +136,5 @@ fn unanswered(admission: &Admission<'_>, failure: &Failure) -> Outcome {
             Insured::NoRoom => Ruling::Unavailable,
         },
     };
-    Outcome {
-        failed: Some(applied),
-        ..Outcome::new(ruling)
-    }
+    Outcome { failed: Some(applied), ..Outcome::new(ruling) }
 }

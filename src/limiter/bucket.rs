@@ -39,12 +39,7 @@ impl Debt {
     /// The debt as of `now`. A clock that went back is taken as no time passed, and the new time counts from here on,
     /// which bounds what a wrong clock can lock out to one full refill.
     pub fn as_of(self, policy: Policy, now: u64) -> Self {
-        Self {
-            owed: self
-                .owed
-                .saturating_sub(drained(now.saturating_sub(self.at), policy.refill())),
-            at: now,
-        }
+        Self { owed: self.owed.saturating_sub(drained(now.saturating_sub(self.at), policy.refill())), at: now }
     }
 
     /// The microsecond at which nothing is owed any more, if nothing is added.
@@ -83,16 +78,10 @@ pub fn ask(debt: Debt, policy: Policy, cost: u64, now: u64) -> Verdict {
         return Verdict::Admitted(Debt { owed: wanted, at: now });
     }
     // The wait is counted from the stored debt, not from the rounded current one: only then is the told instant exact.
-    let counted = Debt {
-        at: debt.at.min(now),
-        ..debt
-    };
+    let counted = Debt { at: debt.at.min(now), ..debt };
     let too_much = counted.owed.saturating_add(cost).saturating_sub(policy.capacity());
     let ready = counted.at.saturating_add(span(too_much, policy.refill()));
-    Verdict::Refused {
-        debt: current,
-        wait: ready.saturating_sub(now),
-    }
+    Verdict::Refused { debt: current, wait: ready.saturating_sub(now) }
 }
 
 #[cfg(test)]
@@ -117,14 +106,8 @@ mod tests {
         }
         let refused = ask(debt, default_policy(), TOKEN, NOW);
         assert_eq!(refused, Verdict::Refused { debt, wait: 2 * SECOND });
-        assert!(matches!(
-            ask(debt, default_policy(), TOKEN, NOW + 2 * SECOND - 1),
-            Verdict::Refused { wait: 1, .. }
-        ));
-        assert!(matches!(
-            ask(debt, default_policy(), TOKEN, NOW + 2 * SECOND),
-            Verdict::Admitted(_)
-        ));
+        assert!(matches!(ask(debt, default_policy(), TOKEN, NOW + 2 * SECOND - 1), Verdict::Refused { wait: 1, .. }));
+        assert!(matches!(ask(debt, default_policy(), TOKEN, NOW + 2 * SECOND), Verdict::Admitted(_)));
     }
 
     // https://github.com/boinkor-net/governor/issues/107: the refill instant itself must admit.
@@ -132,55 +115,31 @@ mod tests {
     fn the_refill_instant_itself_admits() {
         let policy = Policy::new(TOKEN, TOKEN).unwrap();
         let debt = Debt { owed: TOKEN, at: NOW };
-        assert!(matches!(
-            ask(debt, policy, TOKEN, NOW + SECOND - 1),
-            Verdict::Refused { wait: 1, .. }
-        ));
-        assert!(matches!(
-            ask(debt, policy, TOKEN, NOW + SECOND),
-            Verdict::Admitted(Debt { owed: TOKEN, .. })
-        ));
+        assert!(matches!(ask(debt, policy, TOKEN, NOW + SECOND - 1), Verdict::Refused { wait: 1, .. }));
+        assert!(matches!(ask(debt, policy, TOKEN, NOW + SECOND), Verdict::Admitted(Debt { owed: TOKEN, .. })));
     }
 
     #[test]
     fn a_cost_above_the_capacity_never_fits_and_one_equal_to_it_does() {
         let policy = default_policy();
         assert_eq!(ask(Debt::default(), policy, 30 * TOKEN + 1, NOW), Verdict::NeverFits);
-        assert!(matches!(
-            ask(Debt::default(), policy, 30 * TOKEN, NOW),
-            Verdict::Admitted(_)
-        ));
+        assert!(matches!(ask(Debt::default(), policy, 30 * TOKEN, NOW), Verdict::Admitted(_)));
     }
 
     #[test]
     fn a_call_that_costs_nothing_runs_even_on_a_debt_above_the_capacity() {
         let policy = Policy::new(TOKEN, TOKEN).unwrap();
-        let debt = Debt {
-            owed: 5 * TOKEN,
-            at: NOW,
-        };
+        let debt = Debt { owed: 5 * TOKEN, at: NOW };
         assert_eq!(ask(debt, policy, 0, NOW), Verdict::Admitted(debt));
     }
 
     #[test]
     fn a_clock_that_stepped_back_an_hour_locks_out_for_no_more_than_one_refill() {
         let policy = default_policy();
-        let debt = Debt {
-            owed: 30 * TOKEN,
-            at: NOW,
-        };
+        let debt = Debt { owed: 30 * TOKEN, at: NOW };
         let back = NOW - 3_600 * SECOND;
-        let Verdict::Refused { debt: counted, wait } = ask(debt, policy, TOKEN, back) else {
-            panic!("admitted")
-        };
-        assert_eq!(
-            counted,
-            Debt {
-                owed: 30 * TOKEN,
-                at: back
-            },
-            "the new time is what is written"
-        );
+        let Verdict::Refused { debt: counted, wait } = ask(debt, policy, TOKEN, back) else { panic!("admitted") };
+        assert_eq!(counted, Debt { owed: 30 * TOKEN, at: back }, "the new time is what is written");
         assert_eq!(wait, 2 * SECOND);
         assert!(matches!(ask(counted, policy, TOKEN, back + wait), Verdict::Admitted(_)));
         assert_eq!(counted.rests_at(policy.refill()), back + 60 * SECOND);
@@ -189,25 +148,16 @@ mod tests {
     #[test]
     fn a_smaller_capacity_forgives_nothing() {
         let small = Policy::new(10 * TOKEN, TOKEN).unwrap();
-        let debt = Debt {
-            owed: 30 * TOKEN,
-            at: NOW,
-        };
+        let debt = Debt { owed: 30 * TOKEN, at: NOW };
         assert!(matches!(ask(debt, small, TOKEN, NOW), Verdict::Refused { wait, .. } if wait == 21 * SECOND));
     }
 
     #[test]
     fn a_larger_capacity_gives_the_difference_and_no_more() {
         let large = Policy::new(40 * TOKEN, TOKEN).unwrap();
-        let debt = Debt {
-            owed: 30 * TOKEN,
-            at: NOW,
-        };
+        let debt = Debt { owed: 30 * TOKEN, at: NOW };
         assert!(matches!(ask(debt, large, 10 * TOKEN, NOW), Verdict::Admitted(_)));
-        assert!(matches!(
-            ask(debt, large, 10 * TOKEN + 1, NOW),
-            Verdict::Refused { wait: 1, .. }
-        ));
+        assert!(matches!(ask(debt, large, 10 * TOKEN + 1, NOW), Verdict::Refused { wait: 1, .. }));
     }
 
     #[test]
@@ -216,27 +166,12 @@ mod tests {
         let full = Debt { owed: 0, at: NOW };
         assert_eq!((full.remaining(policy), full.next_token(policy)), (30, 0));
         let one_used = Debt { owed: TOKEN, at: NOW };
-        assert_eq!(
-            (one_used.remaining(policy), one_used.next_token(policy)),
-            (29, 2 * SECOND)
-        );
-        let part_used = Debt {
-            owed: TOKEN / 4,
-            at: NOW,
-        };
-        assert_eq!(
-            (part_used.remaining(policy), part_used.next_token(policy)),
-            (29, SECOND / 2)
-        );
-        let empty = Debt {
-            owed: 30 * TOKEN,
-            at: NOW,
-        };
+        assert_eq!((one_used.remaining(policy), one_used.next_token(policy)), (29, 2 * SECOND));
+        let part_used = Debt { owed: TOKEN / 4, at: NOW };
+        assert_eq!((part_used.remaining(policy), part_used.next_token(policy)), (29, SECOND / 2));
+        let empty = Debt { owed: 30 * TOKEN, at: NOW };
         assert_eq!((empty.remaining(policy), empty.next_token(policy)), (0, 2 * SECOND));
-        let over = Debt {
-            owed: 31 * TOKEN,
-            at: NOW,
-        };
+        let over = Debt { owed: 31 * TOKEN, at: NOW };
         assert_eq!((over.remaining(policy), over.next_token(policy)), (0, 4 * SECOND));
         assert_eq!(empty.rests_at(policy.refill()), NOW + 60 * SECOND);
     }

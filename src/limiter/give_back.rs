@@ -49,34 +49,18 @@ impl Ledger {
     pub fn give_back(&mut self, debt: Debt, policy: Policy, charge: Charge, now: u64) -> Debt {
         let current = debt.as_of(policy, now);
         let oldest = now.saturating_sub(span(policy.capacity(), policy.refill()));
-        self.returned
-            .retain(|returned| returned.at >= oldest || returned.id == charge.id);
+        self.returned.retain(|returned| returned.at >= oldest || returned.id == charge.id);
         if charge.at < self.since || charge.at > now || self.returned.iter().any(|returned| returned.id == charge.id) {
             return current;
         }
-        let meanwhile: u64 = self
-            .returned
-            .iter()
-            .filter(|r| r.at >= charge.at)
-            .fold(0, |sum, r| sum.saturating_add(r.amount));
+        let meanwhile: u64 =
+            self.returned.iter().filter(|r| r.at >= charge.at).fold(0, |sum, r| sum.saturating_add(r.amount));
         // Rounded up: what may have drained has.
-        let gone = drained(now.saturating_sub(charge.at), policy.refill())
-            .saturating_add(1)
-            .saturating_add(meanwhile);
+        let gone = drained(now.saturating_sub(charge.at), policy.refill()).saturating_add(1).saturating_add(meanwhile);
         let gone = if now == charge.at { meanwhile } else { gone };
-        let amount = charge
-            .cost
-            .min(charge.owed_after.saturating_sub(gone))
-            .min(current.owed);
-        self.returned.push(Returned {
-            id: charge.id,
-            at: now,
-            amount,
-        });
-        Debt {
-            owed: current.owed.saturating_sub(amount),
-            at: now,
-        }
+        let amount = charge.cost.min(charge.owed_after.saturating_sub(gone)).min(current.owed);
+        self.returned.push(Returned { id: charge.id, at: now, amount });
+        Debt { owed: current.owed.saturating_sub(amount), at: now }
     }
 }
 
@@ -94,16 +78,9 @@ mod tests {
 
     fn charge(debt: &mut Debt, ledger: &mut Ledger, id: u64, tokens: u64, now: u64) -> Charge {
         ledger.charging(debt.as_of(policy(), now).owed, now);
-        let Verdict::Admitted(after) = ask(*debt, policy(), tokens * TOKEN, now) else {
-            panic!("refused")
-        };
+        let Verdict::Admitted(after) = ask(*debt, policy(), tokens * TOKEN, now) else { panic!("refused") };
         *debt = after;
-        Charge {
-            id,
-            at: now,
-            owed_after: after.owed,
-            cost: tokens * TOKEN,
-        }
+        Charge { id, at: now, owed_after: after.owed, cost: tokens * TOKEN }
     }
 
     #[test]
@@ -112,23 +89,9 @@ mod tests {
         let one = charge(&mut debt, &mut ledger, 1, 20, NOW);
         let two = charge(&mut debt, &mut ledger, 2, 5, NOW);
         let after = ledger.give_back(debt, policy(), two, NOW);
-        assert_eq!(
-            after,
-            Debt {
-                owed: 20 * TOKEN,
-                at: NOW
-            }
-        );
-        assert_eq!(
-            ledger.give_back(after, policy(), two, NOW),
-            after,
-            "twice gives nothing"
-        );
-        assert_eq!(
-            ledger.give_back(after, policy(), one, NOW).owed,
-            5 * TOKEN,
-            "as if the other had lain below it"
-        );
+        assert_eq!(after, Debt { owed: 20 * TOKEN, at: NOW });
+        assert_eq!(ledger.give_back(after, policy(), two, NOW), after, "twice gives nothing");
+        assert_eq!(ledger.give_back(after, policy(), one, NOW).owed, 5 * TOKEN, "as if the other had lain below it");
     }
 
     #[test]
@@ -138,18 +101,11 @@ mod tests {
         let later = NOW + 12 * SECOND;
         charge(&mut debt, &mut ledger, 2, 10, later);
         let after = ledger.give_back(debt, policy(), one, later);
-        assert_eq!(
-            after.owed,
-            10 * TOKEN + 1,
-            "six of the ten had drained, and the rest but a rounding comes back"
-        );
+        assert_eq!(after.owed, 10 * TOKEN + 1, "six of the ten had drained, and the rest but a rounding comes back");
         let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
         let old = charge(&mut debt, &mut ledger, 1, 10, NOW);
         charge(&mut debt, &mut ledger, 2, 10, NOW + 20 * SECOND);
-        assert_eq!(
-            ledger.give_back(debt, policy(), old, NOW + 20 * SECOND).owed,
-            10 * TOKEN
-        );
+        assert_eq!(ledger.give_back(debt, policy(), old, NOW + 20 * SECOND).owed, 10 * TOKEN);
     }
 
     // Three charges, the second given back: the third drains earlier than it knew, and would be given back out of a
@@ -173,17 +129,7 @@ mod tests {
         assert_eq!(ledger.give_back(debt, policy(), one, NOW - 1).owed, 10 * TOKEN);
         charge(&mut debt, &mut ledger, 2, 10, NOW + 20 * SECOND);
         assert_eq!(
-            ledger
-                .give_back(
-                    debt,
-                    policy(),
-                    Charge {
-                        owed_after: 30 * TOKEN,
-                        ..one
-                    },
-                    NOW + 20 * SECOND
-                )
-                .owed,
+            ledger.give_back(debt, policy(), Charge { owed_after: 30 * TOKEN, ..one }, NOW + 20 * SECOND).owed,
             10 * TOKEN
         );
     }

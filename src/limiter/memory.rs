@@ -72,17 +72,10 @@ impl Memory {
             return;
         };
         // Answers can overtake each other; of two questions sent in one instant the higher debt is the later one.
-        if entry
-            .heard
-            .is_some_and(|old| (sent, owed) < (old.sent, old.owed) && old.sent <= now)
-        {
+        if entry.heard.is_some_and(|old| (sent, owed) < (old.sent, old.owed) && old.sent <= now) {
             return;
         }
-        entry.heard = Some(Heard {
-            owed,
-            sent,
-            received: now,
-        });
+        entry.heard = Some(Heard { owed, sent, received: now });
         let rests_at = Debt { owed, at: now }.rests_at(policy.refill());
         entry.rests_at = entry.rests_at.max(rests_at);
     }
@@ -94,14 +87,8 @@ impl Memory {
         if !fresh || cost == 0 {
             return None;
         }
-        let lowest = Debt {
-            owed: heard.owed,
-            at: heard.sent,
-        };
-        let highest = Debt {
-            owed: heard.owed,
-            at: heard.received,
-        };
+        let lowest = Debt { owed: heard.owed, at: heard.sent };
+        let highest = Debt { owed: heard.owed, at: heard.received };
         match (ask(lowest, policy, cost, now), ask(highest, policy, cost, now)) {
             // Refused on the lowest debt that it can be, the wait told from the highest: whoever waits for it is
             // admitted.
@@ -114,13 +101,7 @@ impl Memory {
     pub fn status(&self, caller: &str, policy: Policy, now: u64) -> Option<Debt> {
         let heard = self.callers.get(caller)?.heard?;
         let fresh = now < heard.received.saturating_add(STATUS_FOR) && now >= heard.received;
-        fresh.then(|| {
-            Debt {
-                owed: heard.owed,
-                at: heard.received,
-            }
-            .as_of(policy, now)
-        })
+        fresh.then(|| Debt { owed: heard.owed, at: heard.received }.as_of(policy, now))
     }
 
     /// Asks the isolate's own bucket, and charges it.
@@ -128,10 +109,7 @@ impl Memory {
         let Some(entry) = self.entry(caller, now) else {
             return Insured::NoRoom;
         };
-        let heard = entry.heard.map_or(Debt::default(), |heard| Debt {
-            owed: heard.owed,
-            at: heard.sent,
-        });
+        let heard = entry.heard.map_or(Debt::default(), |heard| Debt { owed: heard.owed, at: heard.sent });
         let own = entry.insured.unwrap_or_default();
         let owed = own.as_of(policy, now).owed.max(heard.as_of(policy, now).owed);
         match ask(Debt { owed, at: now }, policy, cost, now) {
@@ -193,40 +171,19 @@ mod tests {
     fn a_remembered_debt_refuses_what_the_object_would_and_tells_no_shorter_wait() {
         let memory = heard(30 * TOKEN, NOW, NOW + 5_000);
         let refused = memory.refuses("a", policy(), TOKEN, NOW + 5_000).unwrap();
-        assert_eq!(
-            refused.wait,
-            2 * SECOND,
-            "as if the object had counted when its answer came"
-        );
-        assert_eq!(
-            refused.debt,
-            Debt {
-                owed: 30 * TOKEN,
-                at: NOW + 5_000
-            }
-        );
+        assert_eq!(refused.wait, 2 * SECOND, "as if the object had counted when its answer came");
+        assert_eq!(refused.debt, Debt { owed: 30 * TOKEN, at: NOW + 5_000 });
         assert!(memory.refuses("a", policy(), TOKEN, NOW + 2 * SECOND - 1).is_some());
-        assert_eq!(
-            memory.refuses("a", policy(), TOKEN, NOW + 2 * SECOND),
-            None,
-            "as if it had counted when asked"
-        );
+        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 2 * SECOND), None, "as if it had counted when asked");
     }
 
     #[test]
     fn what_isnt_refused_from_memory_is_left_to_the_object() {
         let memory = heard(29 * TOKEN, NOW, NOW);
         assert_eq!(memory.refuses("a", policy(), TOKEN, NOW), None);
-        assert!(
-            memory.refuses("a", policy(), 2 * TOKEN, NOW).is_some(),
-            "a dearer tool is refused all the same"
-        );
+        assert!(memory.refuses("a", policy(), 2 * TOKEN, NOW).is_some(), "a dearer tool is refused all the same");
         assert_eq!(memory.refuses("a", policy(), 0, NOW), None);
-        assert_eq!(
-            memory.refuses("a", policy(), 31 * TOKEN, NOW),
-            None,
-            "what never fits has no wait"
-        );
+        assert_eq!(memory.refuses("a", policy(), 31 * TOKEN, NOW), None, "what never fits has no wait");
         assert_eq!(memory.refuses("b", policy(), TOKEN, NOW), None);
     }
 
@@ -234,20 +191,14 @@ mod tests {
     fn an_answer_that_was_overtaken_changes_nothing() {
         let mut memory = heard(30 * TOKEN, NOW, NOW + 5);
         memory.hear("a", 29 * TOKEN, NOW, NOW + 6, policy());
-        assert!(
-            memory.refuses("a", policy(), TOKEN, NOW + 6).is_some(),
-            "sent in the same instant, lower"
-        );
+        assert!(memory.refuses("a", policy(), TOKEN, NOW + 6).is_some(), "sent in the same instant, lower");
         memory.hear("a", 0, NOW - 1, NOW + 7, policy());
         assert!(memory.refuses("a", policy(), TOKEN, NOW + 7).is_some(), "sent before");
         memory.hear("a", 0, NOW + 1, NOW + 8, policy());
         assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 8), None, "sent later");
         let mut ahead = heard(30 * TOKEN, NOW, NOW);
         ahead.hear("a", TOKEN, NOW - SECOND, NOW - SECOND, policy());
-        assert!(
-            ahead.status("a", policy(), NOW - SECOND).is_some(),
-            "the clock went back: the old one is void"
-        );
+        assert!(ahead.status("a", policy(), NOW - SECOND).is_some(), "the clock went back: the old one is void");
     }
 
     #[test]
@@ -257,24 +208,14 @@ mod tests {
         assert!(memory.refuses("a", slow, TOKEN, NOW + 10 * SECOND - 1).is_some());
         assert_eq!(memory.refuses("a", slow, TOKEN, NOW + 10 * SECOND), None);
         assert!(memory.refuses("a", slow, TOKEN, NOW + 1).is_some());
-        assert_eq!(
-            memory.refuses("a", slow, TOKEN, NOW),
-            None,
-            "a clock that went back forgets"
-        );
+        assert_eq!(memory.refuses("a", slow, TOKEN, NOW), None, "a clock that went back forgets");
     }
 
     #[test]
     fn a_status_is_answered_from_memory_for_one_second() {
         let memory = heard(30 * TOKEN, NOW, NOW);
         let half = memory.status("a", policy(), NOW + SECOND / 2).unwrap();
-        assert_eq!(
-            half,
-            Debt {
-                owed: 30 * TOKEN - TOKEN / 4,
-                at: NOW + SECOND / 2
-            }
-        );
+        assert_eq!(half, Debt { owed: 30 * TOKEN - TOKEN / 4, at: NOW + SECOND / 2 });
         assert!(memory.status("a", policy(), NOW + SECOND - 1).is_some());
         assert_eq!(memory.status("a", policy(), NOW + SECOND), None);
         assert_eq!(memory.status("a", policy(), NOW - 1), None);
@@ -287,11 +228,7 @@ mod tests {
         assert_eq!(memory.insure("a", policy(), TOKEN, NOW), Insured::Admitted);
         assert_eq!(memory.insure("a", policy(), TOKEN, NOW), Insured::Admitted);
         assert_eq!(memory.insure("a", policy(), TOKEN, NOW), Insured::Refused(2 * SECOND));
-        assert_eq!(
-            memory.insure("a", policy(), 31 * TOKEN, NOW),
-            Insured::NoRoom,
-            "what never fits is refused"
-        );
+        assert_eq!(memory.insure("a", policy(), 31 * TOKEN, NOW), Insured::NoRoom, "what never fits is refused");
         for _ in 0..30 {
             assert_eq!(memory.insure("b", policy(), TOKEN, NOW), Insured::Admitted);
         }
@@ -307,48 +244,25 @@ mod tests {
         }
         memory.hear("a", TOKEN, NOW, NOW, policy());
         assert!(matches!(memory.insure("a", policy(), TOKEN, NOW), Insured::Refused(_)));
-        assert_eq!(
-            memory.refuses("a", policy(), TOKEN, NOW),
-            None,
-            "insured charges are none of the object's"
-        );
+        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW), None, "insured charges are none of the object's");
     }
 
     #[test]
     fn at_its_bound_the_map_forgets_only_what_is_over() {
         let mut memory = Memory::default();
         for n in 0..BOUND {
-            memory.hear(
-                &n.to_string(),
-                if n == 7 { TOKEN } else { 30 * TOKEN },
-                NOW,
-                NOW,
-                policy(),
-            );
+            memory.hear(&n.to_string(), if n == 7 { TOKEN } else { 30 * TOKEN }, NOW, NOW, policy());
         }
         assert_eq!((memory.len(), memory.is_empty()), (BOUND, false));
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW), Insured::NoRoom);
         memory.hear("new", TOKEN, NOW, NOW, policy());
         assert_eq!(memory.status("new", policy(), NOW), None, "nothing new is remembered");
-        assert_eq!(
-            memory.insure("8", policy(), TOKEN, NOW),
-            Insured::Refused(2 * SECOND),
-            "the known still are"
-        );
+        assert_eq!(memory.insure("8", policy(), TOKEN, NOW), Insured::Refused(2 * SECOND), "the known still are");
         // Number 7 is over after two seconds, and makes room for one.
-        assert_eq!(
-            memory.insure("new", policy(), TOKEN, NOW + 2 * SECOND),
-            Insured::Admitted
-        );
-        assert_eq!(
-            memory.insure("newer", policy(), TOKEN, NOW + 2 * SECOND),
-            Insured::NoRoom
-        );
+        assert_eq!(memory.insure("new", policy(), TOKEN, NOW + 2 * SECOND), Insured::Admitted);
+        assert_eq!(memory.insure("newer", policy(), TOKEN, NOW + 2 * SECOND), Insured::NoRoom);
         assert_eq!(memory.len(), BOUND);
-        assert_eq!(
-            memory.insure("newer", policy(), TOKEN, NOW + 60 * SECOND),
-            Insured::Admitted
-        );
+        assert_eq!(memory.insure("newer", policy(), TOKEN, NOW + 60 * SECOND), Insured::Admitted);
         assert_eq!(memory.len(), 1, "all are over after a full refill");
     }
 
@@ -356,30 +270,17 @@ mod tests {
     fn a_full_map_is_searched_at_most_once_a_second() {
         let mut memory = Memory::default();
         for n in 0..BOUND {
-            memory.hear(
-                &n.to_string(),
-                if n == 7 { TOKEN / 4 } else { 30 * TOKEN },
-                NOW,
-                NOW,
-                policy(),
-            );
+            memory.hear(&n.to_string(), if n == 7 { TOKEN / 4 } else { 30 * TOKEN }, NOW, NOW, policy());
         }
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW), Insured::NoRoom);
         let over = NOW + SECOND / 2;
-        assert_eq!(
-            memory.insure("new", policy(), TOKEN, over),
-            Insured::NoRoom,
-            "searched half a second ago"
-        );
+        assert_eq!(memory.insure("new", policy(), TOKEN, over), Insured::NoRoom, "searched half a second ago");
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW + SECOND), Insured::Admitted);
         // A clock that goes back far doesn't stop the search for as long.
         assert_eq!(memory.insure("newer", policy(), TOKEN, NOW + SECOND), Insured::NoRoom);
         memory.callers.remove("8");
         memory.callers.insert("8".into(), Entry::default());
-        assert_eq!(
-            memory.insure("newer", policy(), TOKEN, NOW - 3_600 * SECOND),
-            Insured::Admitted
-        );
+        assert_eq!(memory.insure("newer", policy(), TOKEN, NOW - 3_600 * SECOND), Insured::Admitted);
     }
 
     #[test]

@@ -22,11 +22,7 @@ pub struct Question {
 impl Question {
     /// The question that `policy` and `cost` make.
     pub fn new(policy: Policy, cost: u64) -> Self {
-        Self {
-            cost,
-            capacity: policy.capacity(),
-            refill: policy.refill(),
-        }
+        Self { cost, capacity: policy.capacity(), refill: policy.refill() }
     }
 
     /// The policy in it, checked again: a message is input like any other.
@@ -60,13 +56,7 @@ impl Answer {
             Verdict::Refused { debt, wait } => (false, debt, wait),
             Verdict::NeverFits => (false, debt, 0),
         };
-        Self {
-            admitted,
-            debt: debt.owed,
-            at: debt.at,
-            wait,
-            rows,
-        }
+        Self { admitted, debt: debt.owed, at: debt.at, wait, rows }
     }
 
     /// What is wrong with it as an answer to `question`, if anything: an object that talks nonsense has not answered.
@@ -109,26 +99,12 @@ mod tests {
         let newer = r#"{"cost":1000000,"capacity":30000000,"refill":500000,"quota":{"limit":5}}"#;
         assert_eq!(serde_json::from_str::<Question>(newer).unwrap(), question());
         let older: Answer = serde_json::from_str(r#"{"admitted":true,"debt":1000000,"at":5}"#).unwrap();
-        assert_eq!(
-            older,
-            Answer {
-                admitted: true,
-                debt: TOKEN,
-                at: 5,
-                wait: 0,
-                rows: 0
-            }
-        );
+        assert_eq!(older, Answer { admitted: true, debt: TOKEN, at: 5, wait: 0, rows: 0 });
     }
 
     #[test]
     fn a_question_with_an_impossible_policy_is_seen() {
-        let fault = Question {
-            cost: 1,
-            capacity: 0,
-            refill: 1,
-        }
-        .policy();
+        let fault = Question { cost: 1, capacity: 0, refill: 1 }.policy();
         assert_eq!(fault, Err(PolicyFault::NoCapacity));
         assert_eq!(question().policy(), Policy::new(30 * TOKEN, TOKEN / 2));
     }
@@ -137,118 +113,33 @@ mod tests {
     fn each_verdict_becomes_its_answer() {
         let debt = Debt { owed: 7, at: 9 };
         let admitted = Answer::new(Verdict::Admitted(debt), Debt::default(), 2);
-        assert_eq!(
-            admitted,
-            Answer {
-                admitted: true,
-                debt: 7,
-                at: 9,
-                wait: 0,
-                rows: 2
-            }
-        );
+        assert_eq!(admitted, Answer { admitted: true, debt: 7, at: 9, wait: 0, rows: 2 });
         let refused = Answer::new(Verdict::Refused { debt, wait: 3 }, Debt::default(), 0);
-        assert_eq!(
-            refused,
-            Answer {
-                admitted: false,
-                debt: 7,
-                at: 9,
-                wait: 3,
-                rows: 0
-            }
-        );
+        assert_eq!(refused, Answer { admitted: false, debt: 7, at: 9, wait: 3, rows: 0 });
         let never = Answer::new(Verdict::NeverFits, debt, 0);
-        assert_eq!(
-            never,
-            Answer {
-                admitted: false,
-                debt: 7,
-                at: 9,
-                wait: 0,
-                rows: 0
-            }
-        );
+        assert_eq!(never, Answer { admitted: false, debt: 7, at: 9, wait: 0, rows: 0 });
     }
 
     #[test]
     fn nonsense_is_seen_and_every_sound_answer_passes() {
         let asked = question();
-        let sound = Answer {
-            admitted: true,
-            debt: 30 * TOKEN,
-            at: LARGEST * 2,
-            wait: 0,
-            rows: 1,
-        };
+        let sound = Answer { admitted: true, debt: 30 * TOKEN, at: LARGEST * 2, wait: 0, rows: 1 };
         assert_eq!(sound.fault(&asked), None);
         assert_eq!(Answer { debt: TOKEN, ..sound }.fault(&asked), None);
-        assert!(Answer {
-            debt: TOKEN - 1,
-            ..sound
-        }
-        .fault(&asked)
-        .is_some());
-        assert!(Answer {
-            debt: 30 * TOKEN + 1,
-            ..sound
-        }
-        .fault(&asked)
-        .is_some());
-        assert!(Answer {
-            at: LARGEST * 2 + 1,
-            ..sound
-        }
-        .fault(&asked)
-        .is_some());
-        let refused = Answer {
-            admitted: false,
-            debt: LARGEST,
-            at: 0,
-            wait: LARGEST * 2,
-            rows: 0,
-        };
+        assert!(Answer { debt: TOKEN - 1, ..sound }.fault(&asked).is_some());
+        assert!(Answer { debt: 30 * TOKEN + 1, ..sound }.fault(&asked).is_some());
+        assert!(Answer { at: LARGEST * 2 + 1, ..sound }.fault(&asked).is_some());
+        let refused = Answer { admitted: false, debt: LARGEST, at: 0, wait: LARGEST * 2, rows: 0 };
         assert_eq!(refused.fault(&asked), None);
-        assert!(Answer {
-            debt: LARGEST + 1,
-            ..refused
-        }
-        .fault(&asked)
-        .is_some());
-        assert!(Answer {
-            wait: LARGEST * 2 + 1,
-            ..refused
-        }
-        .fault(&asked)
-        .is_some());
+        assert!(Answer { debt: LARGEST + 1, ..refused }.fault(&asked).is_some());
+        assert!(Answer { wait: LARGEST * 2 + 1, ..refused }.fault(&asked).is_some());
         assert!(Answer { wait: 0, ..refused }.fault(&asked).is_some());
         let free = Question { cost: 0, ..asked };
-        assert_eq!(
-            Answer { debt: 0, ..sound }.fault(&free),
-            None,
-            "asking for nothing leaves any debt"
-        );
-        assert_eq!(
-            Answer {
-                debt: 31 * TOKEN,
-                ..sound
-            }
-            .fault(&free),
-            None
-        );
-        let huge = Question {
-            cost: 31 * TOKEN,
-            ..asked
-        };
-        assert_eq!(
-            Answer { wait: 0, ..refused }.fault(&huge),
-            None,
-            "what never fits has no wait"
-        );
-        let exact = Question {
-            cost: 30 * TOKEN,
-            ..asked
-        };
+        assert_eq!(Answer { debt: 0, ..sound }.fault(&free), None, "asking for nothing leaves any debt");
+        assert_eq!(Answer { debt: 31 * TOKEN, ..sound }.fault(&free), None);
+        let huge = Question { cost: 31 * TOKEN, ..asked };
+        assert_eq!(Answer { wait: 0, ..refused }.fault(&huge), None, "what never fits has no wait");
+        let exact = Question { cost: 30 * TOKEN, ..asked };
         assert!(Answer { wait: 0, ..refused }.fault(&exact).is_some());
     }
 }

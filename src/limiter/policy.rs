@@ -95,10 +95,7 @@ impl Policy {
 /// number when that is never.
 pub fn span(amount: u64, refill: u64) -> u64 {
     let scaled = u128::from(amount).saturating_mul(u128::from(SECOND));
-    match scaled
-        .checked_add(u128::from(refill.saturating_sub(1)))
-        .and_then(|sum| sum.checked_div(u128::from(refill)))
-    {
+    match scaled.checked_add(u128::from(refill.saturating_sub(1))).and_then(|sum| sum.checked_div(u128::from(refill))) {
         Some(us) => u64::try_from(us).unwrap_or(u64::MAX),
         None => u64::MAX,
     }
@@ -106,9 +103,7 @@ pub fn span(amount: u64, refill: u64) -> u64 {
 
 /// The micro-tokens that drain in `us` microseconds at `refill` micro-tokens a second, rounded down.
 pub fn drained(us: u64, refill: u64) -> u64 {
-    let scaled = u128::from(us)
-        .saturating_mul(u128::from(refill))
-        .checked_div(u128::from(SECOND));
+    let scaled = u128::from(us).saturating_mul(u128::from(refill)).checked_div(u128::from(SECOND));
     scaled.and_then(|amount| u64::try_from(amount).ok()).unwrap_or(u64::MAX)
 }
 
@@ -149,23 +144,11 @@ mod tests {
 
     #[test]
     fn each_fault_says_what_is_wrong() {
-        assert_eq!(
-            PolicyFault::NoCapacity.to_string(),
-            "the bucket must hold at least one token"
-        );
+        assert_eq!(PolicyFault::NoCapacity.to_string(), "the bucket must hold at least one token");
         assert_eq!(PolicyFault::NoRefill.to_string(), "the rate must be above 0");
-        assert_eq!(
-            PolicyFault::CapacityTooLarge.to_string(),
-            "the bucket can hold at most 4503599627 tokens"
-        );
-        assert_eq!(
-            PolicyFault::RefillTooLarge.to_string(),
-            "the rate can be at most 4503599627 tokens a second"
-        );
-        assert_eq!(
-            PolicyFault::FillsTooSlowly.to_string(),
-            "an empty bucket would take more than 142 years to fill"
-        );
+        assert_eq!(PolicyFault::CapacityTooLarge.to_string(), "the bucket can hold at most 4503599627 tokens");
+        assert_eq!(PolicyFault::RefillTooLarge.to_string(), "the rate can be at most 4503599627 tokens a second");
+        assert_eq!(PolicyFault::FillsTooSlowly.to_string(), "an empty bucket would take more than 142 years to fill");
     }
 
     #[test]
@@ -181,18 +164,7 @@ mod tests {
 
     #[test]
     fn waits_are_rounded_up_and_seconds_are_at_least_one() {
-        assert_eq!(
-            (whole_ms(0), whole_ms(1), whole_ms(1_000), whole_ms(1_001)),
-            (0, 1, 1, 2)
-        );
-        assert_eq!(
-            (
-                whole_seconds(0),
-                whole_seconds(1),
-                whole_seconds(1_000),
-                whole_seconds(1_001)
-            ),
-            (1, 1, 1, 2)
-        );
+        assert_eq!((whole_ms(0), whole_ms(1), whole_ms(1_000), whole_ms(1_001)), (0, 1, 1, 2));
+        assert_eq!((whole_seconds(0), whole_seconds(1), whole_seconds(1_000), whole_seconds(1_001)), (1, 1, 1, 2));
     }
 }

@@ -53,39 +53,22 @@ pub enum AfterAlarm {
 
 /// Decides one question at `now` (microseconds).
 pub fn decide(row: Option<Row>, policy: Policy, question: &Question, now: u64) -> Decision {
-    let stored = row.map_or(Debt::default(), |row| Debt {
-        owed: row.debt,
-        at: row.at,
-    });
+    let stored = row.map_or(Debt::default(), |row| Debt { owed: row.debt, at: row.at });
     let debt = stored.as_of(policy, now);
     let verdict = ask(stored, policy, question.cost, now);
     let alarm = row.map_or(0, |row| row.alarm);
-    let to_row = |debt: Debt, alarm: u64| Row {
-        debt: debt.owed,
-        at: debt.at,
-        refill: policy.refill(),
-        alarm,
-    };
+    let to_row = |debt: Debt, alarm: u64| Row { debt: debt.owed, at: debt.at, refill: policy.refill(), alarm };
     let (write, set_alarm) = match verdict {
         Verdict::Admitted(after) if question.cost > 0 => {
             let pending = alarm.saturating_add(ALARM_LATENESS) > now;
-            let due = if pending {
-                alarm
-            } else {
-                after.rests_at(policy.refill())
-            };
+            let due = if pending { alarm } else { after.rests_at(policy.refill()) };
             (Some(to_row(after, due)), !pending)
         }
         // Nothing else writes, unless the clock went back: then the new time has to count from now on.
         _ if stored.at > now => (Some(to_row(debt, alarm)), false),
         _ => (None, false),
     };
-    Decision {
-        verdict,
-        debt,
-        write,
-        set_alarm,
-    }
+    Decision { verdict, debt, write, set_alarm }
 }
 
 /// Decides what an alarm that fires at `now` (microseconds) does. Safe to run early, late and twice.
@@ -93,11 +76,7 @@ pub fn after_alarm(row: Option<Row>, now: u64) -> AfterAlarm {
     let Some(row) = row else {
         return AfterAlarm::Nothing;
     };
-    let rests_at = Debt {
-        owed: row.debt,
-        at: row.at.min(now),
-    }
-    .rests_at(row.refill);
+    let rests_at = Debt { owed: row.debt, at: row.at.min(now) }.rests_at(row.refill);
     if rests_at <= now {
         AfterAlarm::Delete
     } else {
@@ -118,12 +97,7 @@ mod tests {
     }
 
     fn row(debt: u64) -> Row {
-        Row {
-            debt,
-            at: NOW,
-            refill: TOKEN / 2,
-            alarm: NOW + 2 * SECOND,
-        }
+        Row { debt, at: NOW, refill: TOKEN / 2, alarm: NOW + 2 * SECOND }
     }
 
     fn asked(row: Option<Row>, cost: u64, now: u64) -> Decision {
@@ -135,25 +109,9 @@ mod tests {
         assert_eq!(serde_json::to_string(&row(TOKEN)).unwrap(), STORED);
         assert_eq!(serde_json::from_str::<Row>(STORED).unwrap(), row(TOKEN));
         let newer = r#"{"debt":1,"at":2,"refill":3,"alarm":4,"quota":{"used":5}}"#;
-        assert_eq!(
-            serde_json::from_str::<Row>(newer).unwrap(),
-            Row {
-                debt: 1,
-                at: 2,
-                refill: 3,
-                alarm: 4
-            }
-        );
+        assert_eq!(serde_json::from_str::<Row>(newer).unwrap(), Row { debt: 1, at: 2, refill: 3, alarm: 4 });
         let older = r#"{"debt":1,"at":2,"refill":3}"#;
-        assert_eq!(
-            serde_json::from_str::<Row>(older).unwrap(),
-            Row {
-                debt: 1,
-                at: 2,
-                refill: 3,
-                alarm: 0
-            }
-        );
+        assert_eq!(serde_json::from_str::<Row>(older).unwrap(), Row { debt: 1, at: 2, refill: 3, alarm: 0 });
     }
 
     #[test]
@@ -188,13 +146,7 @@ mod tests {
         assert!(matches!(refused.verdict, Verdict::Refused { .. }));
         assert_eq!((refused.write, refused.set_alarm), (None, false));
         let status = asked(full, 0, NOW + 2 * SECOND);
-        assert_eq!(
-            status.verdict,
-            Verdict::Admitted(Debt {
-                owed: 29 * TOKEN,
-                at: NOW + 2 * SECOND
-            })
-        );
+        assert_eq!(status.verdict, Verdict::Admitted(Debt { owed: 29 * TOKEN, at: NOW + 2 * SECOND }));
         assert_eq!((status.write, status.set_alarm), (None, false));
         assert_eq!(status.debt.owed, 29 * TOKEN);
         let never = asked(full, 31 * TOKEN, NOW);
@@ -206,13 +158,7 @@ mod tests {
     fn a_refusal_after_the_clock_went_back_writes_the_new_time() {
         let back = NOW - 3_600 * SECOND;
         let refused = asked(Some(row(30 * TOKEN)), TOKEN, back);
-        assert_eq!(
-            refused.write,
-            Some(Row {
-                at: back,
-                ..row(30 * TOKEN)
-            })
-        );
+        assert_eq!(refused.write, Some(Row { at: back, ..row(30 * TOKEN) }));
         assert!(!refused.set_alarm);
         assert_eq!(asked(Some(row(30 * TOKEN)), 0, back).write, refused.write);
         assert_eq!(asked(Some(row(30 * TOKEN)), 31 * TOKEN, back).write, refused.write);
@@ -226,31 +172,21 @@ mod tests {
         let early = after_alarm(Some(row(TOKEN)), NOW + 2 * SECOND - 1);
         assert_eq!(early, AfterAlarm::Again(row(TOKEN)));
         let busy = after_alarm(Some(row(30 * TOKEN)), NOW + 2 * SECOND);
-        assert_eq!(
-            busy,
-            AfterAlarm::Again(Row {
-                alarm: NOW + 60 * SECOND,
-                ..row(30 * TOKEN)
-            })
-        );
+        assert_eq!(busy, AfterAlarm::Again(Row { alarm: NOW + 60 * SECOND, ..row(30 * TOKEN) }));
     }
 
     #[test]
     fn an_alarm_a_minute_late_or_twice_or_after_the_storage_is_gone_does_no_harm() {
         assert_eq!(after_alarm(Some(row(TOKEN)), NOW + 62 * SECOND), AfterAlarm::Delete);
         assert_eq!(after_alarm(None, NOW), AfterAlarm::Nothing);
-        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), NOW) else {
-            panic!("deleted")
-        };
+        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), NOW) else { panic!("deleted") };
         assert_eq!(after_alarm(Some(again), NOW), AfterAlarm::Again(again));
     }
 
     #[test]
     fn an_alarm_after_the_clock_went_back_waits_no_longer_than_one_refill() {
         let back = NOW - 3_600 * SECOND;
-        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), back) else {
-            panic!("deleted")
-        };
+        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), back) else { panic!("deleted") };
         assert_eq!(again.alarm, back + 60 * SECOND);
     }
 }

@@ -48,9 +48,7 @@ pub fn check_params(header: Header<'_>, schema: &Value, arguments: &Value) -> Re
                 (Some(value), argument) => decode(value.trim()).is_some_and(|decoded| mirrors(&decoded, argument)),
             };
             if !same {
-                return Err(RpcError::header_mismatch(&format!(
-                    "{name} does not match the argument {property}"
-                )));
+                return Err(RpcError::header_mismatch(&format!("{name} does not match the argument {property}")));
             }
         }
         check_params(header, schema, argument)?;
@@ -65,10 +63,7 @@ fn mirrors(decoded: &str, argument: &Value) -> bool {
         Value::Bool(flag) => decoded == if *flag { "true" } else { "false" },
         Value::Number(number) => match (decoded.parse::<i64>(), number.as_i64()) {
             (Ok(left), Some(right)) => left == right,
-            _ => decoded
-                .parse::<f64>()
-                .ok()
-                .is_some_and(|value| number.as_f64() == Some(value)),
+            _ => decoded.parse::<f64>().ok().is_some_and(|value| number.as_f64() == Some(value)),
         },
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
@@ -78,10 +73,7 @@ fn mirrors(decoded: &str, argument: &Value) -> bool {
 /// anything but the base64 of UTF-8.
 fn decode(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(encoded) => BASE64_STANDARD
-            .decode(encoded)
-            .ok()
-            .and_then(|bytes| String::from_utf8(bytes).ok()),
+        Some(encoded) => BASE64_STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
         None => Some(value.to_owned()),
     }
 }
@@ -92,12 +84,7 @@ mod tests {
     use serde_json::json;
 
     fn with<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        move |name| {
-            pairs
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, value)| (*value).to_owned())
-        }
+        move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
     }
 
     #[test]
@@ -132,11 +119,7 @@ mod tests {
             "Echo",
             "echo, echo",
         ] {
-            assert_eq!(
-                check_name(&with(&[("mcp-name", value)]), "echo").unwrap_err().code,
-                -32020,
-                "{value}"
-            );
+            assert_eq!(check_name(&with(&[("mcp-name", value)]), "echo").unwrap_err().code, -32020, "{value}");
         }
         assert_eq!(check_name(&with(&[]), "echo").unwrap_err().code, -32020);
     }
@@ -155,45 +138,27 @@ mod tests {
     fn an_annotated_argument_is_mirrored_and_the_rest_ignored() {
         let ok = [
             (json!({"region": "Hello"}), vec![("mcp-param-region", "Hello")]),
-            (
-                json!({"region": "Hello"}),
-                vec![("mcp-param-region", "=?base64?SGVsbG8=?=")],
-            ),
+            (json!({"region": "Hello"}), vec![("mcp-param-region", "=?base64?SGVsbG8=?=")]),
             (json!({"region": "SGVsbG8="}), vec![("mcp-param-region", "SGVsbG8=")]),
             (json!({"region": null}), vec![]),
-            (
-                json!({"plain": "x"}),
-                vec![("mcp-param-plain", "y"), ("mcp-param-other", "z")],
-            ),
+            (json!({"plain": "x"}), vec![("mcp-param-plain", "y"), ("mcp-param-other", "z")]),
             (json!({"count": 42}), vec![("mcp-param-count", "42.0")]),
-            (
-                json!({"count": 9007199254740993_i64}),
-                vec![("mcp-param-count", "9007199254740993")],
-            ),
+            (json!({"count": 9007199254740993_i64}), vec![("mcp-param-count", "9007199254740993")]),
             (json!({"flag": true}), vec![("mcp-param-flag", "true")]),
             (json!({"flag": false}), vec![("mcp-param-flag", "false")]),
             (json!({"inner": {"zone": "a"}}), vec![("mcp-param-zone", "a")]),
         ];
         for (arguments, headers) in ok {
-            assert!(
-                check_params(&with(&headers), &schema(), &arguments).is_ok(),
-                "{arguments} {headers:?}"
-            );
+            assert!(check_params(&with(&headers), &schema(), &arguments).is_ok(), "{arguments} {headers:?}");
         }
         let wrong = [
             (json!({"region": "Hello"}), vec![]),
             (json!({"region": "Hello"}), vec![("mcp-param-region", "hello")]),
-            (
-                json!({"region": "Hello"}),
-                vec![("mcp-param-region", "=?base64?SGVsbG8?=")],
-            ),
+            (json!({"region": "Hello"}), vec![("mcp-param-region", "=?base64?SGVsbG8?=")]),
             (json!({}), vec![("mcp-param-region", "Hello")]),
             (json!({"count": 42}), vec![("mcp-param-count", "43")]),
             (json!({"count": 42}), vec![("mcp-param-count", "many")]),
-            (
-                json!({"count": 9007199254740993_i64}),
-                vec![("mcp-param-count", "9007199254740992")],
-            ),
+            (json!({"count": 9007199254740993_i64}), vec![("mcp-param-count", "9007199254740992")]),
             (json!({"flag": true}), vec![("mcp-param-flag", "false")]),
             (json!({"flag": false}), vec![("mcp-param-flag", "true")]),
             (json!({"region": ["a"]}), vec![("mcp-param-region", "a")]),

@@ -42,16 +42,9 @@ mod tests {
 
     #[test]
     fn strings_and_integers_of_any_size_are_echoed_as_written() {
-        for text in [
-            "1",
-            "-1",
-            "0",
-            "9007199254740993",
-            "123456789012345678901234567890",
-            r#""1""#,
-            r#""""#,
-            r#""\u0041\"""#,
-        ] {
+        for text in
+            ["1", "-1", "0", "9007199254740993", "123456789012345678901234567890", r#""1""#, r#""""#, r#""\u0041\"""#]
+        {
             let id = id(text).unwrap();
             assert_eq!(serde_json::to_string(&id).unwrap(), text);
             assert_eq!(id.as_json(), text);

@@ -115,31 +115,16 @@ mod tests {
             r#"{"a":{"b":[null,false]},"c":""}"#,
             " 1 ",
         ] {
-            assert_eq!(
-                parse(text).unwrap(),
-                serde_json::from_str::<Value>(text).unwrap(),
-                "{text}"
-            );
+            assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap(), "{text}");
         }
     }
 
     #[test]
     fn what_isnt_json_is_a_syntax_fault() {
         let deep = "[".repeat(200) + &"]".repeat(200);
-        for text in [
-            "",
-            "{",
-            "NaN",
-            "Infinity",
-            "[1,]",
-            "{a:1}",
-            "1 2",
-            r#""\ud800""#,
-            "1e999",
-            "\u{feff}1",
-            "'a'",
-            &deep,
-        ] {
+        for text in
+            ["", "{", "NaN", "Infinity", "[1,]", "{a:1}", "1 2", r#""\ud800""#, "1e999", "\u{feff}1", "'a'", &deep]
+        {
             assert!(matches!(parse(text), Err(JsonFault::Syntax(_))), "{text}");
         }
         assert!(parse(&("[".repeat(100) + &"]".repeat(100))).is_ok());
@@ -148,9 +133,7 @@ mod tests {
     #[test]
     fn a_member_that_comes_twice_is_named_at_any_depth() {
         for text in [r#"{"a":1,"a":2}"#, r#"[{"x":{"a":1,"b":2,"\u0061":3}}]"#] {
-            let Err(JsonFault::DuplicateMember(what)) = parse(text) else {
-                panic!("{text}")
-            };
+            let Err(JsonFault::DuplicateMember(what)) = parse(text) else { panic!("{text}") };
             assert!(what.starts_with(r#"member "a" comes twice"#), "{what}");
         }
         assert_eq!(parse(r#"{"a":{"a":1}}"#).unwrap(), json!({"a": {"a": 1}}));

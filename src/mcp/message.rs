@@ -53,15 +53,10 @@ pub fn parse(bytes: &[u8], max_batch: usize) -> Result<Body, RpcError> {
         return Err(RpcError::invalid_request("a batch must not be empty"));
     }
     if elements.len() > max_batch {
-        return Err(RpcError::invalid_request(&format!(
-            "a batch has at most {max_batch} entries"
-        )));
+        return Err(RpcError::invalid_request(&format!("a batch has at most {max_batch} entries")));
     }
     let raw: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| RpcError::parse_error(&error.to_string()))?;
-    let messages = elements
-        .into_iter()
-        .zip(raw)
-        .map(|(element, raw)| message(element, raw.get()));
+    let messages = elements.into_iter().zip(raw).map(|(element, raw)| message(element, raw.get()));
     messages.collect::<Result<_, _>>().map(Body::Batch)
 }
 
@@ -86,15 +81,8 @@ fn request(method: String, mut members: Map<String, Value>, text: &str) -> Resul
         return Ok(Message::Notification);
     }
     let raw: RawId<'_> = serde_json::from_str(text).map_err(|error| RpcError::parse_error(&error.to_string()))?;
-    let id = raw
-        .id
-        .and_then(Id::new)
-        .ok_or_else(|| RpcError::invalid_request("id must be a string or an integer"))?;
-    Ok(Message::Request(Request {
-        id,
-        method,
-        params: members.remove("params"),
-    }))
+    let id = raw.id.and_then(Id::new).ok_or_else(|| RpcError::invalid_request("id must be a string or an integer"))?;
+    Ok(Message::Request(Request { id, method, params: members.remove("params") }))
 }
 
 /// The id of a message as it is written. (An `Option` by itself would take null for absent.)
@@ -139,14 +127,8 @@ mod tests {
             one(r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#),
             Ok(Body::One(Message::Notification))
         );
-        assert_eq!(
-            one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Ok(Body::One(Message::Response))
-        );
-        assert_eq!(
-            one(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#),
-            Ok(Body::One(Message::Response))
-        );
+        assert_eq!(one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Body::One(Message::Response)));
+        assert_eq!(one(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#), Ok(Body::One(Message::Response)));
     }
 
     #[test]
@@ -182,9 +164,7 @@ mod tests {
     #[test]
     fn a_batch_is_bounded_and_refused_whole_for_one_bad_element() {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let Ok(Body::Batch(messages)) = one(&format!("[{ping},{ping},{ping}]")) else {
-            panic!()
-        };
+        let Ok(Body::Batch(messages)) = one(&format!("[{ping},{ping},{ping}]")) else { panic!() };
         assert_eq!(messages.len(), 3);
         assert_eq!(code(&format!("[{ping},{ping},{ping},{ping}]")), -32600);
         assert_eq!(code("[]"), -32600);

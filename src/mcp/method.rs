@@ -57,10 +57,7 @@ fn params(request: &Request) -> Result<Option<&Map<String, Value>>, RpcError> {
     match &request.params {
         None => Ok(None),
         Some(Value::Object(params)) => Ok(Some(params)),
-        Some(_) => Err(RpcError::invalid_params(&format!(
-            "{}: params must be an object",
-            request.method
-        ))),
+        Some(_) => Err(RpcError::invalid_params(&format!("{}: params must be an object", request.method))),
     }
 }
 
@@ -75,18 +72,14 @@ fn initialize(request: &Request) -> Result<Method, RpcError> {
             let served = Revision::from_name(requested).filter(|revision| !revision.is_modern());
             Ok(Method::Initialize(served.unwrap_or(Revision::NEWEST_LEGACY)))
         }
-        Some(_) => Err(RpcError::invalid_params(
-            "initialize: params.protocolVersion must be a string",
-        )),
+        Some(_) => Err(RpcError::invalid_params("initialize: params.protocolVersion must be a string")),
     }
 }
 
 fn list_tools(request: &Request) -> Result<Method, RpcError> {
     match member(request, "cursor")? {
         None => Ok(Method::ListTools),
-        Some(_) => Err(RpcError::invalid_params(
-            "tools/list: there is one page, so no cursor is valid",
-        )),
+        Some(_) => Err(RpcError::invalid_params("tools/list: there is one page, so no cursor is valid")),
     }
 }
 
@@ -97,16 +90,9 @@ fn tool_call(request: &Request) -> Result<ToolCall, RpcError> {
     let arguments = match member(request, "arguments")? {
         None => Value::Object(Map::new()),
         Some(arguments @ Value::Object(_)) => arguments.clone(),
-        Some(_) => {
-            return Err(RpcError::invalid_params(
-                "tools/call: params.arguments must be an object",
-            ))
-        }
+        Some(_) => return Err(RpcError::invalid_params("tools/call: params.arguments must be an object")),
     };
-    Ok(ToolCall {
-        name: name.clone(),
-        arguments,
-    })
+    Ok(ToolCall { name: name.clone(), arguments })
 }
 
 #[cfg(test)]
@@ -123,9 +109,7 @@ mod tests {
         if params != json!("absent") {
             message["params"] = params;
         }
-        let Ok(Body::One(Message::Request(request))) = parse(message.to_string().as_bytes(), 1) else {
-            panic!()
-        };
+        let Ok(Body::One(Message::Request(request))) = parse(message.to_string().as_bytes(), 1) else { panic!() };
         let header = |name: &str| match name {
             "mcp-method" => Some(method.to_owned()),
             "mcp-name" => Some("echo".to_owned()),
@@ -148,13 +132,7 @@ mod tests {
         for method in ["server/discover", "prompts/list", "logging/setLevel", "tasks/get", ""] {
             assert_eq!(code(ask(method, json!({}), LEGACY)), (200, -32601), "{method}");
         }
-        for method in [
-            "initialize",
-            "ping",
-            "logging/setLevel",
-            "resources/list",
-            "subscriptions/listen",
-        ] {
+        for method in ["initialize", "ping", "logging/setLevel", "resources/list", "subscriptions/listen"] {
             assert_eq!(code(ask(method, json!({}), MODERN)), (404, -32601), "{method}");
         }
     }
@@ -163,36 +141,21 @@ mod tests {
     fn initialize_echoes_a_legacy_revision_and_offers_one_for_any_other() {
         let requested = |version: Value| ask("initialize", json!({"protocolVersion": version}), LEGACY);
         for name in ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] {
-            assert_eq!(
-                requested(json!(name)),
-                Ok(Method::Initialize(Revision::from_name(name).unwrap()))
-            );
+            assert_eq!(requested(json!(name)), Ok(Method::Initialize(Revision::from_name(name).unwrap())));
         }
         for name in ["2026-07-28", "2031-01-01", ""] {
             assert_eq!(requested(json!(name)), Ok(Method::Initialize(Revision::V2025_11_25)));
         }
-        assert_eq!(
-            ask("initialize", json!("absent"), LEGACY),
-            Ok(Method::Initialize(Revision::V2025_11_25))
-        );
+        assert_eq!(ask("initialize", json!("absent"), LEGACY), Ok(Method::Initialize(Revision::V2025_11_25)));
         assert_eq!(code(requested(json!(7))), (200, -32602));
     }
 
     #[test]
     fn a_call_needs_a_name_and_an_object() {
         let call = |params| ask("tools/call", params, LEGACY);
-        let expected = ToolCall {
-            name: "echo".into(),
-            arguments: json!({"text": "hi"}),
-        };
-        assert_eq!(
-            call(json!({"name": "echo", "arguments": {"text": "hi"}})),
-            Ok(Method::CallTool(expected))
-        );
-        let bare = ToolCall {
-            name: "x".into(),
-            arguments: json!({}),
-        };
+        let expected = ToolCall { name: "echo".into(), arguments: json!({"text": "hi"}) };
+        assert_eq!(call(json!({"name": "echo", "arguments": {"text": "hi"}})), Ok(Method::CallTool(expected)));
+        let bare = ToolCall { name: "x".into(), arguments: json!({}) };
         assert_eq!(call(json!({"name": "x"})), Ok(Method::CallTool(bare)));
         for params in [
             json!("absent"),
@@ -223,18 +186,10 @@ mod tests {
         let other = json!({"name": "other"});
         assert_eq!(code(ask("tools/call", other.clone(), MODERN)), (400, -32020));
         assert!(ask("tools/call", other, LEGACY).is_ok());
-        assert_eq!(
-            code(ask("tools/call", json!({"name": 7}), MODERN)),
-            (200, -32602),
-            "the name is looked at first"
-        );
+        assert_eq!(code(ask("tools/call", json!({"name": 7}), MODERN)), (200, -32602), "the name is looked at first");
         let Ok(Body::One(Message::Request(request))) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#, 1) else {
             panic!()
         };
-        assert_eq!(
-            code(of_request(&request, MODERN, &|_| None)),
-            (400, -32020),
-            "before the method is known"
-        );
+        assert_eq!(code(of_request(&request, MODERN, &|_| None)), (400, -32020), "before the method is known");
     }
 }

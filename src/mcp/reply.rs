@@ -19,12 +19,7 @@ pub struct RpcError {
 
 impl RpcError {
     fn new(code: i64, status: u16, message: String) -> Self {
-        Self {
-            code,
-            message,
-            data: None,
-            status,
-        }
+        Self { code, message, data: None, status }
     }
 
     /// -32700: the body isn't JSON.
@@ -70,19 +65,13 @@ impl RpcError {
     /// -32021: `required` is a ClientCapabilities object that the client hasn't declared.
     pub fn missing_capability(required: Value) -> Self {
         let message = "A client capability that this needs isn't declared".to_owned();
-        Self {
-            data: Some(json!({ "requiredCapabilities": required })),
-            ..Self::new(-32021, 400, message)
-        }
+        Self { data: Some(json!({ "requiredCapabilities": required })), ..Self::new(-32021, 400, message) }
     }
 
     /// -32022: a revision that isn't served.
     pub fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
         let data = json!({ "supported": supported, "requested": requested });
-        Self {
-            data: Some(data),
-            ..Self::new(-32022, 400, "Unsupported protocol version".to_owned())
-        }
+        Self { data: Some(data), ..Self::new(-32022, 400, "Unsupported protocol version".to_owned()) }
     }
 }
 
@@ -115,10 +104,7 @@ impl Response {
 
     /// The answer to what had no readable id.
     pub fn without_id(error: RpcError) -> Self {
-        Self {
-            id: None,
-            outcome: Err(error),
-        }
+        Self { id: None, outcome: Err(error) }
     }
 
     /// The HTTP status when this is the whole answer.
@@ -154,10 +140,7 @@ mod tests {
     #[test]
     fn a_result_and_an_error_on_the_wire() {
         let ok = Response::new(id("9007199254740993"), Ok(json!({})));
-        assert_eq!(
-            serde_json::to_string(&ok).unwrap(),
-            r#"{"jsonrpc":"2.0","id":9007199254740993,"result":{}}"#
-        );
+        assert_eq!(serde_json::to_string(&ok).unwrap(), r#"{"jsonrpc":"2.0","id":9007199254740993,"result":{}}"#);
         assert_eq!(ok.status(), 200);
         let error = Response::without_id(RpcError::parse_error("x"));
         let text = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error: x"}}"#;
@@ -185,10 +168,7 @@ mod tests {
             assert!(!error.message.is_empty());
         }
         let version = RpcError::unsupported_version("foo", &["2026-07-28"]);
-        assert_eq!(
-            version.data,
-            Some(json!({"supported": ["2026-07-28"], "requested": "foo"}))
-        );
+        assert_eq!(version.data, Some(json!({"supported": ["2026-07-28"], "requested": "foo"})));
         let capability = serde_json::to_value(RpcError::missing_capability(json!({"sampling": {}}))).unwrap();
         assert_eq!(capability["data"], json!({"requiredCapabilities": {"sampling": {}}}));
     }

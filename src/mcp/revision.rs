@@ -14,16 +14,7 @@ pub const VERSION_HEADER: &str = "mcp-protocol-version";
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
-const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
+const LOG_LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// A revision that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +43,9 @@ impl Revision {
 
     /// The revision of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [
-            Self::V2026_07_28,
-            Self::V2025_11_25,
-            Self::V2025_06_18,
-            Self::V2025_03_26,
-            Self::V2024_11_05,
-        ]
-        .into_iter()
-        .find(|revision| revision.name() == name)
+        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05]
+            .into_iter()
+            .find(|revision| revision.name() == name)
     }
 
     /// Its name, a date.
@@ -117,9 +102,7 @@ fn version_mismatch() -> RpcError {
 /// Checks the envelope of a modern request. The order is the specification's: presence, equality, support, the rest.
 fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Result<Revision, RpcError> {
     let Some(version) = claim.and_then(Value::as_str) else {
-        return Err(RpcError::invalid_envelope(&format!(
-            "params._meta needs {VERSION_KEY}, a string"
-        )));
+        return Err(RpcError::invalid_envelope(&format!("params._meta needs {VERSION_KEY}, a string")));
     };
     if header != Some(version) {
         return Err(version_mismatch());
@@ -129,23 +112,19 @@ fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Res
         _ => return Err(RpcError::unsupported_version(version, &SUPPORTED)),
     };
     if !meta(request, CAPABILITIES_KEY).is_some_and(Value::is_object) {
-        return Err(RpcError::invalid_envelope(&format!(
-            "params._meta needs {CAPABILITIES_KEY}, an object"
-        )));
+        return Err(RpcError::invalid_envelope(&format!("params._meta needs {CAPABILITIES_KEY}, an object")));
     }
     match meta(request, LOG_LEVEL_KEY) {
-        Some(level) if !level.as_str().is_some_and(|level| LOG_LEVELS.contains(&level)) => Err(
-            RpcError::invalid_envelope(&format!("{LOG_LEVEL_KEY} must be one of {}", LOG_LEVELS.join(", "))),
-        ),
+        Some(level) if !level.as_str().is_some_and(|level| LOG_LEVELS.contains(&level)) => {
+            Err(RpcError::invalid_envelope(&format!("{LOG_LEVEL_KEY} must be one of {}", LOG_LEVELS.join(", "))))
+        }
         _ => Ok(revision),
     }
 }
 
 /// Whether the client of a modern request declares a capability.
 pub fn declares(request: &Request, capability: &str) -> bool {
-    meta(request, CAPABILITIES_KEY)
-        .and_then(|declared| declared.get(capability))
-        .is_some()
+    meta(request, CAPABILITIES_KEY).and_then(|declared| declared.get(capability)).is_some()
 }
 
 /// By which revision a batch is served. They exist in 2025-03-26 alone, and never with `initialize` or with metadata
@@ -223,19 +202,10 @@ mod tests {
 
     #[test]
     fn an_envelope_that_is_incomplete_is_invalid_params() {
-        for params in [
-            None,
-            Some(json!({})),
-            Some(json!([])),
-            Some(json!({"_meta": {}})),
-            Some(json!({"_meta": 7})),
-        ] {
+        for params in [None, Some(json!({})), Some(json!([])), Some(json!({"_meta": {}})), Some(json!({"_meta": 7}))] {
             assert_eq!(code(of_request(&request("tools/list", params), MODERN)), (400, -32602));
         }
-        assert_eq!(
-            code(of_request(&request("x", claiming(json!(7))), MODERN)),
-            (400, -32602)
-        );
+        assert_eq!(code(of_request(&request("x", claiming(json!(7))), MODERN)), (400, -32602));
         assert_eq!(
             code(of_request(&request("x", claiming(json!(7))), None)),
             (400, -32602),
@@ -254,17 +224,9 @@ mod tests {
         let modern = request("tools/list", claiming(json!("2026-07-28")));
         assert_eq!(code(of_request(&modern, None)), (400, -32020));
         assert_eq!(code(of_request(&modern, Some("2025-11-25"))), (400, -32020));
-        assert_eq!(
-            code(of_request(&modern, Some("2026-07-28, 2026-07-28"))),
-            (400, -32020),
-            "a header twice"
-        );
+        assert_eq!(code(of_request(&modern, Some("2026-07-28, 2026-07-28"))), (400, -32020), "a header twice");
         let unknown = request("x", claiming(json!("v999.0.0")));
-        assert_eq!(
-            code(of_request(&unknown, MODERN)),
-            (400, -32020),
-            "equality comes before support"
-        );
+        assert_eq!(code(of_request(&unknown, MODERN)), (400, -32020), "equality comes before support");
         assert_eq!(code(of_request(&unknown, Some("v999.0.0"))), (400, -32022));
         let legacy = request("x", claiming(json!("2025-06-18")));
         assert_eq!(code(of_request(&legacy, MODERN)), (400, -32020));
@@ -287,10 +249,7 @@ mod tests {
         assert_eq!(of_request(&plain, Some("2024-11-05")), Ok(Revision::V2024_11_05));
         let unknown = of_request(&plain, Some("2031-01-01")).unwrap_err();
         assert_eq!((unknown.status, unknown.code), (400, -32022));
-        assert_eq!(
-            unknown.data,
-            Some(json!({"supported": SUPPORTED, "requested": "2031-01-01"}))
-        );
+        assert_eq!(unknown.data, Some(json!({"supported": SUPPORTED, "requested": "2031-01-01"})));
     }
 
     #[test]
@@ -301,11 +260,7 @@ mod tests {
         assert_eq!(of_request(&initialize, Some("foo")), Ok(Revision::V2025_11_25));
         assert_eq!(code(of_request(&initialize, MODERN)), (400, -32020));
         let modern = request("initialize", claiming(json!("2026-07-28")));
-        assert_eq!(
-            of_request(&modern, MODERN),
-            Ok(Revision::V2026_07_28),
-            "there it is an unknown method"
-        );
+        assert_eq!(of_request(&modern, MODERN), Ok(Revision::V2026_07_28), "there it is an unknown method");
     }
 
     #[test]
@@ -317,14 +272,8 @@ mod tests {
         for header in ["2025-06-18", "2025-11-25", "2026-07-28", "foo"] {
             assert_eq!(code(of_batch([&ping], Some(header))), (400, -32600));
         }
-        assert_eq!(
-            code(of_batch([&ping, &request("initialize", None)], None)),
-            (400, -32600)
-        );
-        assert_eq!(
-            code(of_batch([&ping, &request("ping", claiming(json!("2025-03-26")))], None)),
-            (400, -32600)
-        );
+        assert_eq!(code(of_batch([&ping, &request("initialize", None)], None)), (400, -32600));
+        assert_eq!(code(of_batch([&ping, &request("ping", claiming(json!("2025-03-26")))], None)), (400, -32600));
     }
 
     #[test]

@@ -91,10 +91,7 @@ mod tests {
         let result = discover_result();
         assert_eq!(result["supportedVersions"], json!(SUPPORTED));
         assert_eq!(result["capabilities"], json!({"tools": {}}));
-        assert_eq!(
-            (&result["ttlMs"], &result["cacheScope"]),
-            (&json!(300_000), &json!("public"))
-        );
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(300_000), &json!("public")));
         assert_eq!(result["resultType"], "complete");
         assert_eq!(result["_meta"][SERVER_INFO_KEY]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(result.get("serverInfo"), None);
@@ -103,14 +100,8 @@ mod tests {
     #[test]
     fn a_list_is_cacheable_in_the_modern_era_alone() {
         let modern = tools_result(vec![json!({"name": "a"})], MODERN);
-        assert_eq!(
-            (&modern["ttlMs"], &modern["resultType"]),
-            (&json!(300_000), &json!("complete"))
-        );
-        assert_eq!(
-            tools_result(vec![json!({"name": "a"})], LEGACY),
-            json!({"tools": [{"name": "a"}]})
-        );
+        assert_eq!((&modern["ttlMs"], &modern["resultType"]), (&json!(300_000), &json!("complete")));
+        assert_eq!(tools_result(vec![json!({"name": "a"})], LEGACY), json!({"tools": [{"name": "a"}]}));
     }
 
     #[test]

@@ -21,28 +21,19 @@ pub struct ToolResult {
 impl ToolResult {
     /// One text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            content: vec![json!({ "type": "text", "text": text.into() })],
-            ..Self::default()
-        }
+        Self { content: vec![json!({ "type": "text", "text": text.into() })], ..Self::default() }
     }
 
     /// A failure, told in one text. It has no structured content: some clients would hold that against the tool's
     /// schema and throw the text away (typescript-sdk#654).
     pub fn error(text: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            ..Self::text(text)
-        }
+        Self { is_error: true, ..Self::text(text) }
     }
 
     /// A value, both structured and as text.
     pub fn structured(value: &impl Serialize) -> Self {
         match serde_json::to_value(value) {
-            Ok(value) => Self {
-                structured: Some(value.clone()),
-                ..Self::text(value.to_string())
-            },
+            Ok(value) => Self { structured: Some(value.clone()), ..Self::text(value.to_string()) },
             Err(error) => Self::error(format!("The result can't be told: {error}")),
         }
     }
@@ -75,17 +66,9 @@ mod tests {
     #[test]
     fn a_result_in_both_eras() {
         let legacy = ToolResult::text("hi").into_value(Revision::V2025_06_18);
-        assert_eq!(
-            legacy,
-            json!({"content": [{"type": "text", "text": "hi"}], "isError": false})
-        );
-        let modern = ToolResult::text("hi")
-            .with_meta("a/b", json!(1))
-            .into_value(Revision::V2026_07_28);
-        assert_eq!(
-            (&modern["resultType"], &modern["_meta"]["a/b"]),
-            (&json!("complete"), &json!(1))
-        );
+        assert_eq!(legacy, json!({"content": [{"type": "text", "text": "hi"}], "isError": false}));
+        let modern = ToolResult::text("hi").with_meta("a/b", json!(1)).into_value(Revision::V2026_07_28);
+        assert_eq!((&modern["resultType"], &modern["_meta"]["a/b"]), (&json!("complete"), &json!(1)));
     }
 
     #[test]
@@ -94,9 +77,6 @@ mod tests {
         assert_eq!(value["structuredContent"], json!({"a": 1}));
         assert_eq!(value["content"][0]["text"], r#"{"a":1}"#);
         let error = ToolResult::error("no").into_value(Revision::V2025_06_18);
-        assert_eq!(
-            (&error["isError"], error.get("structuredContent")),
-            (&json!(true), None)
-        );
+        assert_eq!((&error["isError"], error.get("structuredContent")), (&json!(true), None));
     }
 }

@@ -67,14 +67,9 @@ async fn attempt<Q: Serialize, A: DeserializeOwned>(
     let mut init = RequestInit::new();
     init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
     let request = Request::new_with_init(ADDRESS, &init).map_err(|error| failure(&error))?;
-    let stub = env
-        .durable_object(binding)
-        .and_then(|objects| objects.get_by_name(name));
+    let stub = env.durable_object(binding).and_then(|objects| objects.get_by_name(name));
     let stub = stub.map_err(|error| failure(&error))?;
-    let mut response = stub
-        .fetch_with_request(request)
-        .await
-        .map_err(|error| failure(&error))?;
+    let mut response = stub.fetch_with_request(request).await.map_err(|error| failure(&error))?;
     let status = response.status_code();
     let text = response.text().await.map_err(|error| failure(&error))?;
     if status != 200 {
@@ -106,17 +101,10 @@ fn is_overloaded(error: &Error, depth: usize) -> bool {
     let marked =
         |value: &JsValue| Reflect::get(value, &JsValue::from_str("overloaded")).is_ok_and(|mark| mark.is_truthy());
     match error {
-        Error::UnknownJsError {
-            original,
-            message,
-            cause,
-            ..
-        } => {
+        Error::UnknownJsError { original, message, cause, .. } => {
             marked(original)
                 || message.contains("is overloaded")
-                || cause
-                    .as_ref()
-                    .is_some_and(|cause| depth > 0 && is_overloaded(cause, depth.saturating_sub(1)))
+                || cause.as_ref().is_some_and(|cause| depth > 0 && is_overloaded(cause, depth.saturating_sub(1)))
         }
         Error::Internal(thrown) => marked(thrown),
         Error::JsError(message) => message.contains("is overloaded"),

@@ -40,9 +40,7 @@ pub fn read<T: DeserializeOwned>(state: &State) -> Result<Option<T>> {
     if value.is_undefined() {
         return Ok(None);
     }
-    let text = value
-        .as_string()
-        .ok_or_else(|| Error::RustError("the stored row isn't text".to_owned()))?;
+    let text = value.as_string().ok_or_else(|| Error::RustError("the stored row isn't text".to_owned()))?;
     Ok(Some(serde_json::from_str(&text)?))
 }
 

@@ -78,14 +78,7 @@ impl Counts {
     /// One call ran.
     pub fn ran(&mut self, tool: &str, is_error: bool) {
         let outcome = if is_error { "error" } else { "ok" };
-        add(
-            &mut self.ran,
-            Ran {
-                tool: tool.to_owned(),
-                outcome: outcome.to_owned(),
-            },
-            1,
-        );
+        add(&mut self.ran, Ran { tool: tool.to_owned(), outcome: outcome.to_owned() }, 1);
     }
 
     /// One call was invalid.
@@ -100,13 +93,7 @@ impl Counts {
 
     /// One question wasn't answered.
     pub fn failed(&mut self, policy: &str) {
-        add(
-            &mut self.failed,
-            Failed {
-                policy: policy.to_owned(),
-            },
-            1,
-        );
+        add(&mut self.failed, Failed { policy: policy.to_owned() }, 1);
     }
 
     /// Adds all of `other`.
@@ -151,12 +138,7 @@ mod tests {
     use super::*;
 
     fn some() -> Counts {
-        let mut counts = Counts {
-            questions: 2,
-            rows_written: 3,
-            remembered: 1,
-            ..Counts::default()
-        };
+        let mut counts = Counts { questions: 2, rows_written: 3, remembered: 1, ..Counts::default() };
         counts.ran("echo", false);
         counts.ran("echo", true);
         counts.invalid(UNKNOWN_TOOL);
@@ -176,10 +158,7 @@ mod tests {
         let text = r#"{"ran":[[{"tool":"echo","outcome":"error"},1],[{"tool":"echo","outcome":"ok"},1]],"limited":[[{"tool":"echo","reason":"rate","allowance":"caller","caller":"address","bucket":"a"},1]],"invalid":[[{"tool":"unknown"},1]],"failed":[[{"policy":"open"},1]],"questions":2,"rows_written":3,"remembered":1}"#;
         assert_eq!(serde_json::to_string(&some()).unwrap(), text);
         assert_eq!(serde_json::from_str::<Counts>(text).unwrap(), some());
-        assert_eq!(
-            serde_json::from_str::<Counts>(r#"{"later":1}"#).unwrap(),
-            Counts::default()
-        );
+        assert_eq!(serde_json::from_str::<Counts>(r#"{"later":1}"#).unwrap(), Counts::default());
     }
 
     #[test]
@@ -195,10 +174,7 @@ mod tests {
         ] {
             assert!(series.iter().all(|count| *count == 2));
         }
-        let mut most = Counts {
-            questions: u64::MAX,
-            ..Counts::default()
-        };
+        let mut most = Counts { questions: u64::MAX, ..Counts::default() };
         most.merge(some());
         assert_eq!(most.questions, u64::MAX);
     }
@@ -207,10 +183,6 @@ mod tests {
     fn nothing_counted_is_nothing_to_send() {
         assert!(Counts::default().is_empty());
         assert!(!some().is_empty());
-        assert!(!Counts {
-            remembered: 1,
-            ..Counts::default()
-        }
-        .is_empty());
+        assert!(!Counts { remembered: 1, ..Counts::default() }.is_empty());
     }
 }

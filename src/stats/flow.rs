@@ -40,9 +40,7 @@ pub fn count(counting: impl FnOnce(&mut Counts)) {
 pub fn send_later(env: &Env, context: &Context) {
     let now = now_us();
     let plan = GATHERED.with_borrow_mut(|gathered| {
-        let pending = gathered
-            .planned
-            .is_some_and(|since| since <= now && now < since.saturating_add(LOST_AFTER));
+        let pending = gathered.planned.is_some_and(|since| since <= now && now < since.saturating_add(LOST_AFTER));
         let plan = !gathered.counts.is_empty() && !pending;
         if plan {
             gathered.planned = Some(now);

@@ -36,42 +36,12 @@ pub fn stats(counts: &Counts) -> Value {
 pub fn metrics(counts: &Counts) -> String {
     let mut registry = Registry::default();
     series(&mut registry, "mcp_tool_calls", "Tool calls that ran", &counts.ran);
-    series(
-        &mut registry,
-        "mcp_rate_limited",
-        "Tool calls that were refused",
-        &counts.limited,
-    );
-    series(
-        &mut registry,
-        "mcp_invalid_calls",
-        "Tool calls that were invalid, and free",
-        &counts.invalid,
-    );
-    series(
-        &mut registry,
-        "mcp_limiter_failures",
-        "Questions that a caller's object could not answer",
-        &counts.failed,
-    );
-    single(
-        &mut registry,
-        "mcp_limiter_questions",
-        "Questions to callers' objects",
-        counts.questions,
-    );
-    single(
-        &mut registry,
-        "mcp_limiter_rows_written",
-        "Rows that callers' objects wrote",
-        counts.rows_written,
-    );
-    single(
-        &mut registry,
-        "mcp_remembered_refusals",
-        "Tool calls refused without a question",
-        counts.remembered,
-    );
+    series(&mut registry, "mcp_rate_limited", "Tool calls that were refused", &counts.limited);
+    series(&mut registry, "mcp_invalid_calls", "Tool calls that were invalid, and free", &counts.invalid);
+    series(&mut registry, "mcp_limiter_failures", "Questions that a caller's object could not answer", &counts.failed);
+    single(&mut registry, "mcp_limiter_questions", "Questions to callers' objects", counts.questions);
+    single(&mut registry, "mcp_limiter_rows_written", "Rows that callers' objects wrote", counts.rows_written);
+    single(&mut registry, "mcp_remembered_refusals", "Tool calls refused without a question", counts.remembered);
     let mut text = String::new();
     // Writing to a String can't fail.
     let _ = prometheus_text::encode(&mut text, &registry);
@@ -101,12 +71,7 @@ mod tests {
     use crate::stats::counts::Limited;
 
     fn some() -> Counts {
-        let mut counts = Counts {
-            questions: 31,
-            rows_written: 32,
-            remembered: 4,
-            ..Counts::default()
-        };
+        let mut counts = Counts { questions: 31, rows_written: 32, remembered: 4, ..Counts::default() };
         for _ in 0..28 {
             counts.ran("echo", false);
         }
@@ -147,9 +112,6 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line} not in\n{text}");
         }
         assert!(text.contains("# TYPE mcp_tool_calls_total counter"), "{text}");
-        assert!(
-            metrics(&Counts::default()).contains("mcp_limiter_questions_total 0"),
-            "a counter starts at 0"
-        );
+        assert!(metrics(&Counts::default()).contains("mcp_limiter_questions_total 0"), "a counter starts at 0");
     }
 }

@@ -62,11 +62,7 @@ fn compile(schema: Value) -> Result<Compiled, Box<boon::CompileError>> {
     compiler.add_resource(LOCATION, schema.clone())?;
     let mut schemas = Schemas::new();
     let index = compiler.compile(LOCATION, &mut schemas)?;
-    Ok(Compiled {
-        published: schema,
-        schemas,
-        index,
-    })
+    Ok(Compiled { published: schema, schemas, index })
 }
 
 /// What is wrong, from the errors that have no others below them.
@@ -93,10 +89,8 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
             return faults.extend(want.iter().map(|name| format!("{place}/{name} is missing")))
         }
         ErrorKind::AdditionalProperties { got } => {
-            return faults.extend(
-                got.iter()
-                    .map(|name| format!("{place}/{} is not an argument of this tool", shown(name))),
-            );
+            return faults
+                .extend(got.iter().map(|name| format!("{place}/{} is not an argument of this tool", shown(name))));
         }
         ErrorKind::Type { got, want } => {
             let want: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
@@ -110,11 +104,7 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
         // The library's own texts for the rest show no values but those of the schema and numbers.
         other => other.to_string(),
     };
-    faults.push(if place.is_empty() {
-        format!("the arguments: {what}")
-    } else {
-        format!("{place} {what}")
-    });
+    faults.push(if place.is_empty() { format!("the arguments: {what}") } else { format!("{place} {what}") });
 }
 
 /// A name that a client made up, cut to a length that can be read.
@@ -126,12 +116,9 @@ fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole_number(number)),
         Value::Array(values) => Value::Array(values.into_iter().map(whole_numbers).collect()),
-        Value::Object(members) => Value::Object(
-            members
-                .into_iter()
-                .map(|(name, value)| (name, whole_numbers(value)))
-                .collect(),
-        ),
+        Value::Object(members) => {
+            Value::Object(members.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect())
+        }
         other @ (Value::Null | Value::Bool(_) | Value::String(_)) => other,
     }
 }
@@ -158,30 +145,21 @@ mod tests {
     #[track_caller]
     fn fault(tool: &str, arguments: Value) -> String {
         let text = checked(tool, arguments).unwrap_err();
-        text.strip_prefix(&format!("Invalid arguments for {tool}: "))
-            .unwrap()
-            .to_owned()
+        text.strip_prefix(&format!("Invalid arguments for {tool}: ")).unwrap().to_owned()
     }
 
     #[test]
     fn every_published_schema_compiles() {
         for tool in all() {
             assert!(compile((tool.input)()).is_ok(), "{}", tool.name);
-            assert!(
-                tool.output.is_none_or(|output| compile(output()).is_ok()),
-                "{}",
-                tool.name
-            );
+            assert!(tool.output.is_none_or(|output| compile(output()).is_ok()), "{}", tool.name);
         }
     }
 
     #[test]
     fn what_fits_passes_and_a_whole_float_becomes_an_integer() {
         assert_eq!(checked("echo", json!({"text": "hi"})), Ok(json!({"text": "hi"})));
-        assert_eq!(
-            checked("search_docs", json!({"query": "a", "limit": 5.0})),
-            Ok(json!({"query": "a", "limit": 5}))
-        );
+        assert_eq!(checked("search_docs", json!({"query": "a", "limit": 5.0})), Ok(json!({"query": "a", "limit": 5})));
         assert_eq!(
             whole_numbers(json!([1.5, {"a": -2.0}, 1e300, "2.0", null])),
             json!([1.5, {"a": -2}, 1e300, "2.0", null])
@@ -196,46 +174,22 @@ mod tests {
     #[test]
     fn a_fault_names_the_argument_and_what_is_wrong() {
         assert_eq!(fault("echo", json!({})), "/text is missing.");
-        assert_eq!(
-            fault("echo", json!({"text": 7})),
-            "/text must be of type string, not number."
-        );
-        assert_eq!(
-            fault("echo", json!({"text": ""})),
-            "/text must have at least 1 characters, not 0."
-        );
+        assert_eq!(fault("echo", json!({"text": 7})), "/text must be of type string, not number.");
+        assert_eq!(fault("echo", json!({"text": ""})), "/text must have at least 1 characters, not 0.");
         assert_eq!(
             fault("echo", json!({"text": "é".repeat(4001)})),
             "/text must have at most 4000 characters, not 4001."
         );
-        assert!(
-            checked("echo", json!({"text": "é".repeat(4000)})).is_ok(),
-            "characters, not bytes"
-        );
-        assert_eq!(
-            fault("echo", json!({"text": "a", "loud": true})),
-            "/loud is not an argument of this tool."
-        );
-        assert_eq!(
-            fault("search_docs", json!({"query": "a", "limit": 0})),
-            "/limit must be at least 1, not 0."
-        );
-        assert_eq!(
-            fault("search_docs", json!({"query": "a", "limit": 21})),
-            "/limit must be at most 20, not 21."
-        );
+        assert!(checked("echo", json!({"text": "é".repeat(4000)})).is_ok(), "characters, not bytes");
+        assert_eq!(fault("echo", json!({"text": "a", "loud": true})), "/loud is not an argument of this tool.");
+        assert_eq!(fault("search_docs", json!({"query": "a", "limit": 0})), "/limit must be at least 1, not 0.");
+        assert_eq!(fault("search_docs", json!({"query": "a", "limit": 21})), "/limit must be at most 20, not 21.");
         assert_eq!(
             fault("search_docs", json!({"query": "a", "limit": 1.5})),
             "/limit must be of type integer, not number."
         );
-        assert_eq!(
-            fault("read_decision", json!({"id": "1"})),
-            "/id must match the pattern ^[0-9]{4}$."
-        );
-        assert_eq!(
-            fault("read_decision", json!({"id": "0001\n"})),
-            "/id must match the pattern ^[0-9]{4}$."
-        );
+        assert_eq!(fault("read_decision", json!({"id": "1"})), "/id must match the pattern ^[0-9]{4}$.");
+        assert_eq!(fault("read_decision", json!({"id": "0001\n"})), "/id must match the pattern ^[0-9]{4}$.");
         let both = fault("search_docs", json!({"limit": "x"}));
         assert!(
             both.contains("/query is missing") && both.contains("/limit must be of type integer, not string"),

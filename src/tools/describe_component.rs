@@ -81,21 +81,11 @@ fn run(call: Call) -> Running {
 
 fn describe(system: System, name: &str) -> ToolResult {
     let Some(component) = system.components.iter().find(|component| component.name == name) else {
-        let names: Vec<_> = system
-            .components
-            .iter()
-            .map(|component| component.name.as_str())
-            .collect();
+        let names: Vec<_> = system.components.iter().map(|component| component.name.as_str()).collect();
         return ToolResult::error(format!("There is no component {name}. There are {}.", names.join(", ")));
     };
-    let edges = |wanted: fn(&Edge) -> &String| {
-        system
-            .edges
-            .iter()
-            .filter(|edge| wanted(edge) == name)
-            .cloned()
-            .collect()
-    };
+    let edges =
+        |wanted: fn(&Edge) -> &String| system.edges.iter().filter(|edge| wanted(edge) == name).cloned().collect();
     let passes = |flow: &&Flow| flow.steps.iter().any(|step| step.from == name || step.to == name);
     ToolResult::structured(&Description {
         name: component.name.clone(),
@@ -103,12 +93,7 @@ fn describe(system: System, name: &str) -> ToolResult {
         files: component.files.clone(),
         uses: edges(|edge| &edge.from),
         used_by: edges(|edge| &edge.to),
-        flows: system
-            .flows
-            .iter()
-            .filter(passes)
-            .map(|flow| flow.name.clone())
-            .collect(),
+        flows: system.flows.iter().filter(passes).map(|flow| flow.name.clone()).collect(),
     })
 }
 
@@ -126,10 +111,7 @@ mod tests {
         let uses = server["uses"].as_array().unwrap();
         assert!(uses.contains(&serde_json::json!({"from": "mcp-server", "to": "rate-limiter", "kind": "rpc"})));
         assert_eq!(server["flows"], serde_json::json!(["tool-call", "rate-limited-call"]));
-        assert!(!described("rate-limiter").structured.unwrap()["used_by"]
-            .as_array()
-            .unwrap()
-            .is_empty());
+        assert!(!described("rate-limiter").structured.unwrap()["used_by"].as_array().unwrap().is_empty());
     }
 
     #[test]

@@ -20,10 +20,7 @@ impl Document {
 
     /// The first heading.
     pub fn title(&self) -> &'static str {
-        self.text
-            .lines()
-            .find_map(|line| line.strip_prefix("# "))
-            .unwrap_or(self.path)
+        self.text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(self.path)
     }
 }
 
@@ -34,11 +31,7 @@ mod tests {
     #[test]
     fn every_decision_has_a_number_of_its_own_and_a_title() {
         let mut ids: Vec<_> = DECISIONS.iter().map(Document::id).collect();
-        assert!(
-            ids.iter()
-                .all(|id| id.len() == 4 && id.bytes().all(|byte| byte.is_ascii_digit())),
-            "{ids:?}"
-        );
+        assert!(ids.iter().all(|id| id.len() == 4 && id.bytes().all(|byte| byte.is_ascii_digit())), "{ids:?}");
         ids.dedup();
         assert_eq!(ids.len(), DECISIONS.len());
         assert!(DECISIONS.iter().chain(DOCS).all(|page| page.title() != page.path));

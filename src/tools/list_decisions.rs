@@ -38,13 +38,7 @@ struct Decision {
 
 fn run(call: Call) -> Running {
     call.answer(|_: Arguments, _: Standing| {
-        let decisions = DECISIONS
-            .iter()
-            .map(|page| Decision {
-                id: page.id(),
-                title: page.title(),
-            })
-            .collect();
+        let decisions = DECISIONS.iter().map(|page| Decision { id: page.id(), title: page.title() }).collect();
         ToolResult::structured(&Decisions { decisions })
     })
 }

@@ -105,12 +105,7 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 
 /// Names and costs, for the configuration.
 pub fn defaults() -> Vec<ToolDefault> {
-    all()
-        .map(|tool| ToolDefault {
-            name: tool.name,
-            cost: tool.cost,
-        })
-        .collect()
+    all().map(|tool| ToolDefault { name: tool.name, cost: tool.cost }).collect()
 }
 
 /// The entries of `tools/list`.
@@ -129,19 +124,14 @@ impl Tool {
         if let Some(output) = self.output {
             set("outputSchema", output());
         }
-        set(
-            "annotations",
-            json!({ "readOnlyHint": self.read_only, "openWorldHint": false }),
-        );
+        set("annotations", json!({ "readOnlyHint": self.read_only, "openWorldHint": false }));
         Value::Object(entry)
     }
 }
 
 /// The JSON Schema (2020-12) of a Rust type. What is published is what is checked is what is read: they can't differ.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<T>();
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     // The name of a Rust type tells a model nothing.
     schema.remove("title");
     schema.to_value()
@@ -159,11 +149,7 @@ mod tests {
             assert!(names.insert(tool.name), "{} twice", tool.name);
             let good = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             assert!((1..=64).contains(&tool.name.len()) && tool.name.chars().all(good));
-            assert!(
-                !tool.title.is_empty() && tool.description.ends_with('.'),
-                "{}",
-                tool.name
-            );
+            assert!(!tool.title.is_empty() && tool.description.ends_with('.'), "{}", tool.name);
             for schema in [Some(tool.input), tool.output].into_iter().flatten() {
                 assert_eq!(schema()["type"], "object", "{}", tool.name);
             }
@@ -195,17 +181,11 @@ mod tests {
         assert_eq!(schema["additionalProperties"], false);
         assert_eq!(schema["required"], json!(["query"]));
         assert_eq!(
-            (
-                &schema["properties"]["query"]["minLength"],
-                &schema["properties"]["query"]["maxLength"]
-            ),
+            (&schema["properties"]["query"]["minLength"], &schema["properties"]["query"]["maxLength"]),
             (&json!(1), &json!(200))
         );
         let limit = &schema["properties"]["limit"];
-        assert_eq!(
-            (&limit["minimum"], &limit["maximum"], &limit["default"]),
-            (&json!(1), &json!(20), &json!(5))
-        );
+        assert_eq!((&limit["minimum"], &limit["maximum"], &limit["default"]), (&json!(1), &json!(20), &json!(5)));
         assert_eq!(search["annotations"]["readOnlyHint"], true);
         assert_eq!(schema.get("title"), None);
     }

@@ -40,11 +40,7 @@ fn run(call: Call) -> Running {
             remaining: Some(left.remaining),
             next_token_ms: left.next_token_ms,
         }),
-        Standing::Unlimited => ToolResult::structured(&Status {
-            limit: None,
-            remaining: None,
-            next_token_ms: 0,
-        }),
+        Standing::Unlimited => ToolResult::structured(&Status { limit: None, remaining: None, next_token_ms: 0 }),
         Standing::Unknown => {
             ToolResult::error("The rate limiter can't be asked just now, so what is left isn't known.")
         }
@@ -59,21 +55,12 @@ mod tests {
     use serde_json::json;
 
     fn status(standing: Standing) -> ToolResult {
-        run(Call {
-            arguments: json!({}),
-            standing,
-        })
-        .now_or_never()
-        .unwrap()
+        run(Call { arguments: json!({}), standing }).now_or_never().unwrap()
     }
 
     #[test]
     fn each_standing_is_told() {
-        let left = Allowance {
-            limit: 30,
-            remaining: 12,
-            next_token_ms: 2_000,
-        };
+        let left = Allowance { limit: 30, remaining: 12, next_token_ms: 2_000 };
         let known = json!({"limit": 30, "remaining": 12, "nextTokenMs": 2000});
         assert_eq!(status(Standing::Known(left)).structured, Some(known));
         let unlimited = json!({"limit": null, "remaining": null, "nextTokenMs": 0});

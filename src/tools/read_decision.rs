@@ -28,17 +28,11 @@ struct Arguments {
 }
 
 fn run(call: Call) -> Running {
-    call.answer(
-        |arguments: Arguments, _: Standing| match DECISIONS.iter().find(|page| page.id() == arguments.id) {
-            Some(page) => ToolResult::text(page.text),
-            None => {
-                let ids: Vec<_> = DECISIONS.iter().map(Document::id).collect();
-                ToolResult::error(format!(
-                    "There is no decision {}. There are {}.",
-                    arguments.id,
-                    ids.join(", ")
-                ))
-            }
-        },
-    )
+    call.answer(|arguments: Arguments, _: Standing| match DECISIONS.iter().find(|page| page.id() == arguments.id) {
+        Some(page) => ToolResult::text(page.text),
+        None => {
+            let ids: Vec<_> = DECISIONS.iter().map(Document::id).collect();
+            ToolResult::error(format!("There is no decision {}. There are {}.", arguments.id, ids.join(", ")))
+        }
+    })
 }

@@ -66,11 +66,7 @@ fn run(call: Call) -> Running {
             .filter(|(score, _)| *score > (0, 0))
             .collect();
         scored.sort_by_key(|(score, _)| Reverse(*score));
-        let sections = scored
-            .into_iter()
-            .take(arguments.limit)
-            .map(|(_, section)| section.shortened())
-            .collect();
+        let sections = scored.into_iter().take(arguments.limit).map(|(_, section)| section.shortened()).collect();
         ToolResult::structured(&Found { sections })
     })
 }
@@ -88,11 +84,7 @@ fn sections(page: &'static Document) -> Vec<Section> {
             }
             _ => {
                 let heading = line.trim_start_matches('#').trim().to_owned();
-                sections.push(Section {
-                    page: page.path,
-                    heading,
-                    text: String::new(),
-                });
+                sections.push(Section { page: page.path, heading, text: String::new() });
             }
         }
     }
@@ -100,9 +92,7 @@ fn sections(page: &'static Document) -> Vec<Section> {
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
 /// How many of the words stand in a section, and how often; in the heading they count threefold.
@@ -115,10 +105,7 @@ fn score(section: &Section, wanted: &[String]) -> (usize, usize) {
         in_heading.saturating_mul(3).saturating_add(in_text)
     };
     let counts: Vec<usize> = wanted.iter().map(count).filter(|count| *count > 0).collect();
-    (
-        counts.len(),
-        counts.iter().fold(0, |sum, count| sum.saturating_add(*count)),
-    )
+    (counts.len(), counts.iter().fold(0, |sum, count| sum.saturating_add(*count)))
 }
 
 impl Section {
@@ -132,18 +119,13 @@ impl Section {
 mod tests {
     use super::*;
 
-    const PAGE: Document = Document {
-        path: "docs/x.md",
-        text: "# One\nalpha beta\n```\n# not a heading\n```\n## Two beta\ngamma\n",
-    };
+    const PAGE: Document =
+        Document { path: "docs/x.md", text: "# One\nalpha beta\n```\n# not a heading\n```\n## Two beta\ngamma\n" };
     static STORED: Document = PAGE;
 
     fn scores(query: &str) -> Vec<(usize, usize)> {
         let wanted: Vec<String> = words(query).collect();
-        sections(&STORED)
-            .iter()
-            .map(|section| score(section, &wanted))
-            .collect()
+        sections(&STORED).iter().map(|section| score(section, &wanted)).collect()
     }
 
     #[test]
@@ -163,11 +145,7 @@ mod tests {
 
     #[test]
     fn an_excerpt_is_cut_between_characters() {
-        let long = Section {
-            page: "",
-            heading: String::new(),
-            text: "é".repeat(EXCERPT + 1),
-        };
+        let long = Section { page: "", heading: String::new(), text: "é".repeat(EXCERPT + 1) };
         assert_eq!(long.shortened().text.chars().count(), EXCERPT);
     }
 }
