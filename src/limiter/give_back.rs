@@ -49,7 +49,7 @@ impl Ledger {
     pub fn give_back(&mut self, debt: Debt, policy: Policy, charge: Charge, now: u64) -> Debt {
         let current = debt.as_of(policy, now);
         let oldest = now.saturating_sub(span(policy.capacity(), policy.refill()));
-        self.returned.retain(|returned| returned.at >= oldest || returned.id == charge.id);
+        self.returned.retain(|returned| returned.at >= oldest);
         if charge.at < self.since || charge.at > now || self.returned.iter().any(|returned| returned.id == charge.id) {
             return current;
         }

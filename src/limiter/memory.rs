@@ -123,16 +123,6 @@ impl Memory {
         }
     }
 
-    /// How many callers are remembered.
-    pub fn len(&self) -> usize {
-        self.callers.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.callers.is_empty()
-    }
-
     /// The caller's entry, made if there is room. Only what is over is forgotten to make some.
     fn entry(&mut self, caller: &str, now: u64) -> Option<&mut Entry> {
         if !self.callers.contains_key(caller) && self.callers.len() >= BOUND {
@@ -192,6 +182,8 @@ mod tests {
         let mut memory = heard(30 * TOKEN, NOW, NOW + 5);
         memory.hear("a", 29 * TOKEN, NOW, NOW + 6, policy());
         assert!(memory.refuses("a", policy(), TOKEN, NOW + 6).is_some(), "sent in the same instant, lower");
+        memory.hear("a", 30 * TOKEN, NOW, NOW + 7, policy());
+        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 7).unwrap().wait, 2 * SECOND, "the same, heard later");
         memory.hear("a", 0, NOW - 1, NOW + 7, policy());
         assert!(memory.refuses("a", policy(), TOKEN, NOW + 7).is_some(), "sent before");
         memory.hear("a", 0, NOW + 1, NOW + 8, policy());
@@ -253,7 +245,7 @@ mod tests {
         for n in 0..BOUND {
             memory.hear(&n.to_string(), if n == 7 { TOKEN } else { 30 * TOKEN }, NOW, NOW, policy());
         }
-        assert_eq!((memory.len(), memory.is_empty()), (BOUND, false));
+        assert_eq!(memory.callers.len(), BOUND);
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW), Insured::NoRoom);
         memory.hear("new", TOKEN, NOW, NOW, policy());
         assert_eq!(memory.status("new", policy(), NOW), None, "nothing new is remembered");
@@ -261,9 +253,9 @@ mod tests {
         // Number 7 is over after two seconds, and makes room for one.
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW + 2 * SECOND), Insured::Admitted);
         assert_eq!(memory.insure("newer", policy(), TOKEN, NOW + 2 * SECOND), Insured::NoRoom);
-        assert_eq!(memory.len(), BOUND);
+        assert_eq!(memory.callers.len(), BOUND);
         assert_eq!(memory.insure("newer", policy(), TOKEN, NOW + 60 * SECOND), Insured::Admitted);
-        assert_eq!(memory.len(), 1, "all are over after a full refill");
+        assert_eq!(memory.callers.len(), 1, "all are over after a full refill");
     }
 
     #[test]
@@ -291,7 +283,7 @@ mod tests {
             memory.hear(&n.to_string(), 0, NOW, NOW, policy());
         }
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW + 1), Insured::Admitted);
-        assert_eq!(memory.len(), 2);
+        assert_eq!(memory.callers.len(), 2);
         assert_eq!(memory.callers["a"].insured, Some(Debt { owed: TOKEN, at: NOW }));
     }
 }

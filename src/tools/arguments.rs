@@ -80,7 +80,9 @@ fn told(error: &ValidationError<'_, '_>) -> String {
 }
 
 fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
-    if !error.causes.is_empty() {
+    // Of alternatives, what each of them would have wanted says less than that none of them fits.
+    let alternatives = matches!(error.kind, ErrorKind::AnyOf | ErrorKind::OneOf(_) | ErrorKind::Contains);
+    if !error.causes.is_empty() && !alternatives {
         return error.causes.iter().for_each(|cause| collect(cause, faults));
     }
     let place = error.instance_location.to_string();
@@ -101,6 +103,8 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
         ErrorKind::Minimum { got, want } => format!("must be at least {want}, not {got}"),
         ErrorKind::Maximum { got, want } => format!("must be at most {want}, not {got}"),
         ErrorKind::Pattern { want, .. } => format!("must match the pattern {want}"),
+        ErrorKind::AnyOf | ErrorKind::OneOf(None) => "fits none of the allowed forms".to_owned(),
+        ErrorKind::FalseSchema => "is not allowed here".to_owned(),
         // The library's own texts for the rest show no values but those of the schema and numbers.
         other => other.to_string(),
     };
@@ -195,6 +199,17 @@ mod tests {
             both.contains("/query is missing") && both.contains("/limit must be of type integer, not string"),
             "{both}"
         );
+    }
+
+    #[test]
+    fn alternatives_are_told_as_one_fault() {
+        let compiled = compile(json!({
+            "properties": { "a": { "anyOf": [{ "type": "string" }, { "minimum": 3 }] }, "b": false },
+        }))
+        .unwrap();
+        let arguments = json!({"a": 1, "b": 2});
+        let error = compiled.schemas.validate(&arguments, compiled.index).unwrap_err();
+        assert_eq!(told(&error), "/a fits none of the allowed forms; /b is not allowed here");
     }
 
     #[test]
