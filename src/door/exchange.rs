@@ -29,7 +29,7 @@ impl Exchange<'_> {
         let version = version.as_deref().map(str::trim);
         match message::parse(body, self.config.max_batch) {
             Err(error) => Reply::rpc(&Response::without_id(error)),
-            Ok(Body::One(Message::Notification)) => Reply::empty(202),
+            Ok(Body::One(Message::Notification { .. })) => Reply::empty(202),
             Ok(Body::One(Message::Response)) => posted_response(version),
             Ok(Body::One(Message::Request(request))) => match revision::of_request(&request, version) {
                 Ok(revision) => self.single(request, revision).await,
@@ -48,15 +48,15 @@ impl Exchange<'_> {
     }
 
     async fn batch(&self, messages: Vec<Message>, version: Option<&str>) -> Reply {
-        let requests = messages.into_iter().filter_map(|message| match message {
-            Message::Request(request) => Some(request),
-            Message::Notification | Message::Response => None,
-        });
-        let requests: Vec<Request> = requests.collect();
-        let revision = match revision::of_batch(&requests, version) {
+        let revision = match revision::of_batch(&messages, version) {
             Ok(revision) => revision,
             Err(error) => return Reply::rpc(&Response::without_id(error)),
         };
+        let requests = messages.into_iter().filter_map(|message| match message {
+            Message::Request(request) => Some(request),
+            Message::Notification { .. } | Message::Response => None,
+        });
+        let requests: Vec<Request> = requests.collect();
         if requests.is_empty() {
             return Reply::empty(202);
         }

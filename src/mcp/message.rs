@@ -12,8 +12,11 @@ use serde_json::{Map, Value};
 pub enum Message {
     /// Wants an answer.
     Request(Request),
-    /// Wants none.
-    Notification,
+    /// Wants none, whatever its method.
+    Notification {
+        /// The parameters, of whatever type they came.
+        params: Option<Value>,
+    },
     /// Answers a request that a server sent; this server sends none.
     Response,
 }
@@ -78,7 +81,7 @@ fn message(value: Value, text: &str) -> Result<Message, RpcError> {
 
 fn request(method: String, mut members: Map<String, Value>, text: &str) -> Result<Message, RpcError> {
     if !members.contains_key("id") {
-        return Ok(Message::Notification);
+        return Ok(Message::Notification { params: members.remove("params") });
     }
     let raw: RawId<'_> = serde_json::from_str(text).map_err(|error| RpcError::parse_error(&error.to_string()))?;
     let id = raw.id.and_then(Id::new).ok_or_else(|| RpcError::invalid_request("id must be a string or an integer"))?;
@@ -125,7 +128,7 @@ mod tests {
     fn notifications_and_responses_are_told_apart() {
         assert_eq!(
             one(r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#),
-            Ok(Body::One(Message::Notification))
+            Ok(Body::One(Message::Notification { params: Some(7.into()) }))
         );
         assert_eq!(one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Body::One(Message::Response)));
         assert_eq!(one(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#), Ok(Body::One(Message::Response)));

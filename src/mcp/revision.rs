@@ -4,7 +4,7 @@
 //! never by the method's name. Two eras differ in more than fields: in the **modern** one (2026-07-28) each request
 //! carries its revision and its client's capabilities; in the **legacy** one a handshake came before.
 
-use super::message::Request;
+use super::message::{Message, Request};
 use super::reply::RpcError;
 use serde_json::Value;
 
@@ -66,13 +66,13 @@ impl Revision {
 }
 
 /// What `_meta` says under a key.
-fn meta<'a>(request: &'a Request, key: &str) -> Option<&'a Value> {
-    request.params.as_ref()?.get("_meta")?.get(key)
+fn meta<'a>(params: &'a Option<Value>, key: &str) -> Option<&'a Value> {
+    params.as_ref()?.get("_meta")?.get(key)
 }
 
 /// Decides by which revision `request` is served; `header` is the trimmed value of [`VERSION_HEADER`].
 pub fn of_request(request: &Request, header: Option<&str>) -> Result<Revision, RpcError> {
-    let claim = meta(request, VERSION_KEY);
+    let claim = meta(&request.params, VERSION_KEY);
     let claimed = claim.and_then(Value::as_str).and_then(Revision::from_name);
     let named = header.and_then(Revision::from_name);
     let header_is_modern = named.is_some_and(Revision::is_modern);
@@ -111,10 +111,10 @@ fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Res
         Some(revision) if revision.is_modern() => revision,
         _ => return Err(RpcError::unsupported_version(version, &SUPPORTED)),
     };
-    if !meta(request, CAPABILITIES_KEY).is_some_and(Value::is_object) {
+    if !meta(&request.params, CAPABILITIES_KEY).is_some_and(Value::is_object) {
         return Err(RpcError::invalid_envelope(&format!("params._meta needs {CAPABILITIES_KEY}, an object")));
     }
-    match meta(request, LOG_LEVEL_KEY) {
+    match meta(&request.params, LOG_LEVEL_KEY) {
         Some(level) if !level.as_str().is_some_and(|level| LOG_LEVELS.contains(&level)) => {
             Err(RpcError::invalid_envelope(&format!("{LOG_LEVEL_KEY} must be one of {}", LOG_LEVELS.join(", "))))
         }
@@ -124,28 +124,27 @@ fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Res
 
 /// Whether the client of a modern request declares a capability.
 pub fn declares(request: &Request, capability: &str) -> bool {
-    meta(request, CAPABILITIES_KEY).and_then(|declared| declared.get(capability)).is_some()
+    meta(&request.params, CAPABILITIES_KEY).and_then(|declared| declared.get(capability)).is_some()
 }
 
 /// By which revision a batch is served. They exist in 2025-03-26 alone, and never with `initialize` or with metadata
 /// of the modern kind (2025-03-26, basic, Batching; lifecycle: "MUST NOT be part of a JSON-RPC batch").
-pub fn of_batch<'a>(
-    requests: impl IntoIterator<Item = &'a Request>,
-    header: Option<&str>,
-) -> Result<Revision, RpcError> {
+pub fn of_batch(messages: &[Message], header: Option<&str>) -> Result<Revision, RpcError> {
     let revision = match header.map(Revision::from_name) {
         None => Revision::UNSAID,
         Some(Some(revision @ (Revision::V2025_03_26 | Revision::V2024_11_05))) => revision,
         Some(_) => return Err(RpcError::invalid_request("this protocol version has no batches")),
     };
-    for request in requests {
-        if request.method == "initialize" {
-            return Err(RpcError::invalid_request("initialize must not be part of a batch"));
-        }
-        if meta(request, VERSION_KEY).is_some() {
-            return Err(RpcError::invalid_request(
-                "a request that names its protocol version must not be part of a batch",
-            ));
+    for message in messages {
+        let params = match message {
+            Message::Request(request) if request.method == "initialize" => {
+                return Err(RpcError::invalid_request("initialize must not be part of a batch"));
+            }
+            Message::Request(Request { params, .. }) | Message::Notification { params } => params,
+            Message::Response => continue,
+        };
+        if meta(params, VERSION_KEY).is_some() {
+            return Err(RpcError::invalid_request("what names its protocol version must not be part of a batch"));
         }
     }
     Ok(revision)
@@ -154,7 +153,7 @@ pub fn of_batch<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::message::{parse, Body, Message};
+    use crate::mcp::message::{parse, Body};
     use serde_json::json;
 
     fn request(method: &str, params: Option<Value>) -> Request {
@@ -265,15 +264,23 @@ mod tests {
 
     #[test]
     fn batches_are_of_2025_03_26_and_without_a_handshake() {
-        let ping = request("ping", None);
-        assert_eq!(of_batch([&ping], None), Ok(Revision::V2025_03_26));
-        assert_eq!(of_batch([&ping], Some("2025-03-26")), Ok(Revision::V2025_03_26));
-        assert_eq!(of_batch([&ping], Some("2024-11-05")), Ok(Revision::V2024_11_05));
+        let of = |more: Option<Message>, header| {
+            let messages: Vec<_> = [Message::Request(request("ping", None))].into_iter().chain(more).collect();
+            of_batch(&messages, header)
+        };
+        assert_eq!(of(None, None), Ok(Revision::V2025_03_26));
+        assert_eq!(of(Some(Message::Response), Some("2025-03-26")), Ok(Revision::V2025_03_26));
+        assert_eq!(of(Some(Message::Notification { params: None }), Some("2024-11-05")), Ok(Revision::V2024_11_05));
         for header in ["2025-06-18", "2025-11-25", "2026-07-28", "foo"] {
-            assert_eq!(code(of_batch([&ping], Some(header))), (400, -32600));
+            assert_eq!(code(of(None, Some(header))), (400, -32600));
         }
-        assert_eq!(code(of_batch([&ping, &request("initialize", None)], None)), (400, -32600));
-        assert_eq!(code(of_batch([&ping, &request("ping", claiming(json!("2025-03-26")))], None)), (400, -32600));
+        for refused in [
+            Message::Request(request("initialize", None)),
+            Message::Request(request("ping", claiming(json!("2025-03-26")))),
+            Message::Notification { params: claiming(json!("2025-03-26")) },
+        ] {
+            assert_eq!(code(of(Some(refused), None)), (400, -32600));
+        }
     }
 
     #[test]
