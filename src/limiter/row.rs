@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn an_alarm_that_is_a_minute_late_is_pending_and_then_counts_as_lost() {
         let due = NOW + 2 * SECOND;
-        let late = asked(Some(row(TOKEN)), TOKEN, due + ALARM_LATENESS - 1);
+        let late = asked(Some(row(TOKEN)), TOKEN, due + 60 * SECOND - 1);
         assert!(!late.set_alarm);
-        let lost = asked(Some(row(TOKEN)), TOKEN, due + ALARM_LATENESS);
+        let lost = asked(Some(row(TOKEN)), TOKEN, due + 60 * SECOND);
         assert!(lost.set_alarm);
-        assert_eq!(lost.write.unwrap().alarm, due + ALARM_LATENESS + 2 * SECOND);
+        assert_eq!(lost.write.unwrap().alarm, due + 62 * SECOND);
     }
 
     #[test]

@@ -68,10 +68,6 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(Value::from(value))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
         while let Some(Strict(value)) = seq.next_element()? {

@@ -107,9 +107,9 @@ fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Res
     if header != Some(version) {
         return Err(version_mismatch());
     }
-    let revision = match Revision::from_name(version) {
-        Some(revision) if revision.is_modern() => revision,
-        _ => return Err(RpcError::unsupported_version(version, &SUPPORTED)),
+    // A legacy name doesn't come this far: it has the header of a modern one, and so differs from it.
+    let Some(revision) = Revision::from_name(version) else {
+        return Err(RpcError::unsupported_version(version, &SUPPORTED));
     };
     if !meta(&request.params, CAPABILITIES_KEY).is_some_and(Value::is_object) {
         return Err(RpcError::invalid_envelope(&format!("params._meta needs {CAPABILITIES_KEY}, an object")));

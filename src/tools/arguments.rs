@@ -202,6 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn a_header_that_mirrors_an_argument_is_held_against_it() {
+        static MIRRORED: Tool = Tool {
+            name: "mirrored",
+            input: || json!({ "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } }),
+            ..crate::tools::echo::TOOL
+        };
+        let header = |name: &str| (name == "mcp-param-region").then(|| "here".to_owned());
+        assert!(check_headers(&MIRRORED, &header, &json!({"region": "here"})).is_ok());
+        assert_eq!(check_headers(&MIRRORED, &header, &json!({"region": "there"})).unwrap_err().code, -32020);
+    }
+
+    #[test]
     fn alternatives_are_told_as_one_fault() {
         let compiled = compile(json!({
             "properties": { "a": { "anyOf": [{ "type": "string" }, { "minimum": 3 }] }, "b": false },
