@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { deserialize, serialize } from "node:v8";
 import { build, output } from "../../scripts/build.mjs";
 import { root } from "../../scripts/run.mjs";
 
@@ -111,8 +112,10 @@ export async function start(options = {}) {
     id: (name, binding = "RATE_LIMITER") => idOf(binding, name),
 
     /**
-     * What objects have stored: an array of { id, tables, alarm } with `tables` as { name: rows }, integers as bigint, and `alarm` as the
-     * time it is set for in ms, or null. Tables of the runtime's and Miniflare's own are left out. `name` picks one object.
+     * What objects have stored: an array of { id, tables, all, row, alarm }. `tables` is { name: rows }, integers as bigint, without the
+     * tables of the runtime's and Miniflare's own; `all` are the names of all tables there are (but `__miniflare_do_name`, which Miniflare
+     * writes for every object that is asked anything): none after deleteAll. `row` is the text that the object keeps in its key-value
+     * storage, or undefined; `alarm` the time that it is set for in ms, or null. `name` picks one object.
      */
     async databases({ name, binding = "RATE_LIMITER" } = {}) {
       const only = name === undefined ? undefined : await idOf(binding, name);
@@ -126,12 +129,34 @@ export async function start(options = {}) {
       const id = await idOf(binding, name);
       const found = stored(binding).find((object) => object.id === id);
       if (!found) throw new Error(`${name} has stored nothing yet`);
-      const database = new DatabaseSync(found.file);
+      const database = new DatabaseSync(found.file, { timeout: BUSY_MS });
       try {
         database.exec(sql);
       } finally {
         database.close();
       }
+    },
+
+    /** What one object has stored: { all, row, alarm } as above; with nothing stored { all: [], row: undefined, alarm: null }. */
+    async stored(name, binding = "RATE_LIMITER") {
+      const [found] = await sluice.databases({ name, binding });
+      const { all, row, alarm } = found ?? { all: [], alarm: null };
+      return { all, row, alarm };
+    },
+
+    /**
+     * Puts this text in the place of the row that an object keeps, as if another version had written it. The object must have been asked
+     * something before; it is evicted, so that it reads what was written.
+     */
+    async store(name, text, binding = "RATE_LIMITER") {
+      await sluice.evict(name, binding);
+      const value = `X'${serialize(text).toString("hex")}'`;
+      await sluice.write(
+        name,
+        `CREATE TABLE IF NOT EXISTS _cf_KV (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+         INSERT OR REPLACE INTO _cf_KV VALUES ('row', ${value});`,
+        { binding },
+      );
     },
 
     /** What the Worker and its objects logged, as { level, message, timestamp }; with a pattern, only the lines that match. */
@@ -209,9 +234,12 @@ function inFolder(folder, work) {
   return mine;
 }
 
+// How long to wait for a database that is locked.
+const BUSY_MS = 5_000;
+
 // Read-only, beside the object that may be writing: SQLite's write-ahead log allows that.
 function readDatabase(file) {
-  const database = new DatabaseSync(file, { readOnly: true });
+  const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS });
   try {
     const names = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map((row) => row.name);
     const rows = (query) => {
@@ -222,7 +250,10 @@ function readDatabase(file) {
     const own = names.filter((name) => !/^(_cf_|sqlite_|__miniflare_)/.test(name));
     // The runtime keeps the alarm's time, in nanoseconds, under key 1.
     const [alarm] = names.includes("_cf_METADATA") ? rows("SELECT value FROM _cf_METADATA WHERE key = 1") : [];
+    const [kept] = names.includes("_cf_KV") ? rows("SELECT value FROM _cf_KV WHERE key = 'row'") : [];
     return {
+      all: names.filter((name) => name !== "__miniflare_do_name"),
+      row: kept && deserialize(kept.value),
       tables: Object.fromEntries(own.map((name) => [name, rows(`SELECT * FROM "${name}"`)])),
       alarm: alarm?.value == null ? null : Math.round(Number(alarm.value) / 1e6),
     };

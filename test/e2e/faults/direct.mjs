@@ -1,0 +1,42 @@
+// The Worker with a door to its objects, for tests that ask them themselves: POST /object?name=NAME&path=PATH hands the body to the
+// caller's object. At the path /alarm its alarm goes off, whether one is set or not; all else is the real object's.
+// A request with the header test-without-address comes without a client's address, as no request does over the network.
+// Each alarm that the runtime sets off is logged as `alarm`.
+import * as real from "../../../src/entry.mjs";
+
+export { CallStats } from "../../../src/entry.mjs";
+
+export default {
+  async fetch(request, env, context) {
+    const url = new URL(request.url);
+    if (request.headers.has("test-without-address")) {
+      request = new Request(request);
+      request.headers.delete("cf-connecting-ip");
+    }
+    if (url.pathname !== "/object") return real.default.fetch(request, env, context);
+    const object = env.RATE_LIMITER.getByName(url.searchParams.get("name"));
+    const path = url.searchParams.get("path") ?? "/";
+    try {
+      return await object.fetch(`https://object${path}`, { method: "POST", body: await request.text() });
+    } catch (error) {
+      return new Response(`the object failed: ${error}`, { status: 500 });
+    }
+  },
+};
+
+export class RateLimiter {
+  constructor(state, env) {
+    this.object = new real.RateLimiter(state, env);
+  }
+
+  async fetch(request) {
+    if (new URL(request.url).pathname !== "/alarm") return this.object.fetch(request);
+    await this.object.alarm();
+    return new Response("done");
+  }
+
+  alarm() {
+    console.log("alarm");
+    return this.object.alarm();
+  }
+}
