@@ -12,6 +12,7 @@
 //   answers:BODY      answers 200 with this body
 //   status:CODE       answers with this status and no body
 //   once:KIND:...     the first question to each object meets the fault, the following ones the real object
+//   until:N:KIND:...  the first N questions to each object meet the real object, the following ones the fault
 // Each question's body is logged as `asked RateLimiter BODY`, so that a test can pin it.
 import * as real from "../../../src/entry.mjs";
 
@@ -70,6 +71,10 @@ const faulty = (name, variable) =>
       console.log(`asked ${name} ${await request.clone().text()}`);
       let [kind, argument] = split(this.fault);
       if (kind === "once") [kind, argument] = this.asked === 0 ? split(argument) : ["", ""];
+      if (kind === "until") {
+        const [most, fault] = split(argument);
+        [kind, argument] = this.asked < Number(most) ? ["", ""] : split(fault);
+      }
       this.asked += 1;
       return meet(kind, argument, request, this.object);
     }
