@@ -1,6 +1,6 @@
 //! Counts, as JSON and as Prometheus text.
 
-use super::counts::Counts;
+use super::counts::{Counts, Failed};
 use prometheus_client::encoding::{prometheus_text, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,13 +35,27 @@ pub fn stats(counts: &Counts) -> Value {
 /// `/metrics`: everything counted.
 pub fn metrics(counts: &Counts) -> String {
     let mut registry = Registry::default();
+    // A counter that appears with its first sample hides that sample from `increase()`.
+    let mut failed: BTreeMap<Failed, u64> =
+        ["open", "insured", "closed"].map(|policy| (Failed { policy: policy.to_owned() }, 0)).into();
+    failed.extend(counts.failed.clone());
     series(&mut registry, "mcp_tool_calls", "Tool calls that ran", &counts.ran);
     series(&mut registry, "mcp_rate_limited", "Tool calls that were refused", &counts.limited);
     series(&mut registry, "mcp_invalid_calls", "Tool calls that were invalid, and free", &counts.invalid);
-    series(&mut registry, "mcp_limiter_failures", "Questions that a caller's object could not answer", &counts.failed);
+    series(&mut registry, "mcp_limiter_failures", "Questions that a caller's object could not answer", &failed);
     single(&mut registry, "mcp_limiter_questions", "Questions to callers' objects", counts.questions);
-    single(&mut registry, "mcp_limiter_rows_written", "Rows that callers' objects wrote", counts.rows_written);
-    single(&mut registry, "mcp_remembered_refusals", "Tool calls refused without a question", counts.remembered);
+    single(
+        &mut registry,
+        "mcp_limiter_rows_written",
+        "Rows that callers' objects wrote to answer, alarms included",
+        counts.rows_written,
+    );
+    single(
+        &mut registry,
+        "mcp_remembered_refusals",
+        "Refused calls and batches that no object was asked for",
+        counts.remembered,
+    );
     let mut text = String::new();
     // Writing to a String can't fail.
     let _ = prometheus_text::encode(&mut text, &registry);
@@ -111,6 +125,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line} not in\n{text}");
         }
+        assert!(text.contains(r#"mcp_limiter_failures_total{policy="open"} 0"#), "{text}");
         assert!(text.contains("# TYPE mcp_tool_calls_total counter"), "{text}");
         assert!(metrics(&Counts::default()).contains("mcp_limiter_questions_total 0"), "a counter starts at 0");
     }

@@ -98,8 +98,8 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
             let want: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
             format!("must be of type {}, not {got}", want.join(" or "))
         }
-        ErrorKind::MinLength { got, want } => format!("must have at least {want} characters, not {got}"),
-        ErrorKind::MaxLength { got, want } => format!("must have at most {want} characters, not {got}"),
+        ErrorKind::MinLength { got, want } => format!("must have at least {}, not {got}", characters(*want)),
+        ErrorKind::MaxLength { got, want } => format!("must have at most {}, not {got}", characters(*want)),
         ErrorKind::Minimum { got, want } => format!("must be at least {want}, not {got}"),
         ErrorKind::Maximum { got, want } => format!("must be at most {want}, not {got}"),
         ErrorKind::Pattern { want, .. } => format!("must match the pattern {want}"),
@@ -109,6 +109,14 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
         other => other.to_string(),
     };
     faults.push(if place.is_empty() { format!("the arguments: {what}") } else { format!("{place} {what}") });
+}
+
+fn characters(count: usize) -> String {
+    if count == 1 {
+        "1 character".to_owned()
+    } else {
+        format!("{count} characters")
+    }
 }
 
 /// A name that a client made up, cut to a length that can be read.
@@ -179,7 +187,7 @@ mod tests {
     fn a_fault_names_the_argument_and_what_is_wrong() {
         assert_eq!(fault("echo", json!({})), "/text is missing.");
         assert_eq!(fault("echo", json!({"text": 7})), "/text must be of type string, not number.");
-        assert_eq!(fault("echo", json!({"text": ""})), "/text must have at least 1 characters, not 0.");
+        assert_eq!(fault("echo", json!({"text": ""})), "/text must have at least 1 character, not 0.");
         assert_eq!(
             fault("echo", json!({"text": "é".repeat(4001)})),
             "/text must have at most 4000 characters, not 4001."

@@ -159,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_and_their_costs_are_those_of_the_design() {
-        let shipped: Vec<_> = TABLE.iter().map(|tool| (tool.name, tool.cost)).collect();
+    fn the_tools_it_comes_with_come_first_and_cost_what_they_always_did() {
+        let shipped: Vec<_> = TABLE.iter().take(6).map(|tool| (tool.name, tool.cost)).collect();
         let expected = [
             ("echo", 1),
             ("list_decisions", 1),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const TOOL: Tool = Tool {
     name: "rate_limit_status",
     title: "Rate limit status",
-    description: "Tells how many tokens are left for tool calls, of how many, and in how many milliseconds the next one comes. Free.",
+    description:
+        "Tells how many tokens are left for tool calls, of how many, and in how many milliseconds the next one comes.",
     cost: 0,
     needs_allowance: true,
     needs_capability: None,

@@ -10,8 +10,7 @@ use std::cmp::Reverse;
 pub const TOOL: Tool = Tool {
     name: "search_docs",
     title: "Search the documents",
-    description: "Searches the project's documents and decisions for words, and returns the sections that fit best. \
-        Costs two tokens a call.",
+    description: "Searches the project's documents and decisions for words, and returns the sections that fit best.",
     cost: 2,
     needs_allowance: false,
     needs_capability: None,
