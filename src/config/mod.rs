@@ -37,8 +37,8 @@ pub const NAMES: [&str; 11] = [
 /// The longest that a verdict can be waited for, in milliseconds: beyond it a client has given up.
 const LONGEST_TIMEOUT_MS: u64 = 60_000;
 
-/// The largest body that can be allowed: half of what an isolate has for everything.
-const LARGEST_BODY: u64 = 64 << 20;
+/// The largest body that can be allowed. As values it takes ten times as much of the 128 MB that an isolate has.
+const LARGEST_BODY: u64 = 8 << 20;
 
 /// The largest batch that can be allowed.
 const LARGEST_BATCH: u64 = 100_000;
@@ -145,8 +145,13 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
         .map_err(|what| Fault::new("MCP_ALLOWED_ORIGINS", what))?;
     let admin_token = match variables.get("MCP_ADMIN_TOKEN") {
         None => None,
-        Some(Value::String(token)) if !token.is_empty() => Some(token.clone()),
-        Some(_) => return Err(Fault::new("MCP_ADMIN_TOKEN", "must be text, and not empty")),
+        Some(Value::String(token)) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Some(token.clone())
+        }
+        Some(_) => {
+            let what = "must be text of visible ASCII characters, without spaces: no header could carry another";
+            return Err(Fault::new("MCP_ADMIN_TOKEN", what));
+        }
     };
     let tools = tools::parse(variables.get("MCP_TOOLS"), tools, fail, policy)?;
     Ok(Config {
@@ -275,7 +280,7 @@ mod tests {
             r#"must be "open" or "insured" or "closed", not "ajar""#
         );
         for (name, most) in
-            [("MCP_LIMITER_TIMEOUT_MS", 60_000_u64), ("MCP_MAX_REQUEST_BODY", 67_108_864), ("MCP_MAX_BATCH", 100_000)]
+            [("MCP_LIMITER_TIMEOUT_MS", 60_000_u64), ("MCP_MAX_REQUEST_BODY", 8_388_608), ("MCP_MAX_BATCH", 100_000)]
         {
             for value in [json!(0), json!(most + 1), json!("x"), json!(1.5)] {
                 assert!(fault(json!({name: value}), name).contains(&format!("from 1 to {most}, not")));
@@ -284,8 +289,8 @@ mod tests {
             assert!(parsed(json!({name: 1})).is_ok());
         }
         assert!(fault(json!({"MCP_ALLOWED_ORIGINS": "https://a.example"}), "MCP_ALLOWED_ORIGINS").contains("host name"));
-        for value in [json!(""), json!(7), json!({})] {
-            assert_eq!(fault(json!({"MCP_ADMIN_TOKEN": value}), "MCP_ADMIN_TOKEN"), "must be text, and not empty");
+        for value in [json!(""), json!(" a"), json!("a b"), json!("\u{e9}"), json!(7), json!({})] {
+            assert!(fault(json!({"MCP_ADMIN_TOKEN": value}), "MCP_ADMIN_TOKEN").contains("visible ASCII"));
         }
     }
 
@@ -299,7 +304,11 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_a_fault_and_other_peoples_names_are_not() {
-        for name in ["MCP_RATE_LIMITS", "MCP_UPSTREAM", "MCP_QUOTA", "MCP_"] {
+        let later = "ANONYMOUS RATE_LIMIT_ANONYMOUS TOKEN_UNVERIFIED RATE_LIMIT_SHARED JWKS_URL JWT_ISSUER JWT_AUDIENCE \
+            CALLER_CLAIMS AUTHORIZATION_SERVERS PLAN_CLAIM PLANS QUOTA MAX_IN_FLIGHT LEASE_SECONDS MAX_WAIT_MS UPSTREAM \
+            UPSTREAM_AUTH UPSTREAM_TIMEOUT_MS MAX_IN_FLIGHT_SESSION JWT_SECRET UPSTREAM_TOKEN RATE_LIMITS";
+        for name in later.split_whitespace().chain([""]).map(|name| format!("{PREFIX}{name}")) {
+            let name = name.as_str();
             assert_eq!(fault(json!({name: "1"}), name), "there is no variable of this name");
         }
         assert!(parsed(json!({"LOG_LEVEL": "debug"})).is_ok());

@@ -119,9 +119,9 @@ fn characters(count: usize) -> String {
     }
 }
 
-/// A name that a client made up, cut to a length that can be read.
+/// A name that a client made up, so that it can be read: cut to a length, and nothing in it that turns text around.
 fn shown(name: &str) -> String {
-    name.chars().take(60).collect()
+    name.chars().take(60).flat_map(char::escape_debug).collect()
 }
 
 fn whole_numbers(value: Value) -> Value {
@@ -237,6 +237,8 @@ mod tests {
         let many: serde_json::Map<_, _> = (0..9).map(|n| (format!("x{n}"), json!(1))).collect();
         let text = fault("rate_limit_status", Value::Object(many));
         assert!(text.ends_with("; and 4 more."), "{text}");
+        let turned = fault("rate_limit_status", json!({ "a\u{202e}b\n": 1 }));
+        assert_eq!(turned, r"/a\u{202e}b\n is not an argument of this tool.");
         assert!(fault("rate_limit_status", json!({ "y".repeat(10_000): 1 })).len() < 120);
     }
 

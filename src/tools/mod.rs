@@ -14,7 +14,8 @@ mod search_docs;
 use crate::config::tools::ToolDefault;
 use crate::limiter::allowance::Allowance;
 use crate::mcp::tool_result::ToolResult;
-use schemars::{generate::SchemaSettings, JsonSchema};
+use schemars::transform::RecursiveTransform;
+use schemars::{generate::SchemaSettings, JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{json, Map, Value};
 use std::future::Future;
@@ -131,10 +132,19 @@ impl Tool {
 
 /// The JSON Schema (2020-12) of a Rust type. What is published is what is checked is what is read: they can't differ.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_rust_formats));
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
     // The name of a Rust type tells a model nothing.
     schema.remove("title");
     schema.to_value()
+}
+
+/// Takes out formats such as `uint32`: they name types of Rust, JSON Schema knows none of them, and clients warn of each.
+fn without_rust_formats(schema: &mut Schema) {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    if ["int", "uint", "float", "double"].iter().any(|prefix| format.starts_with(prefix)) {
+        schema.remove("format");
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +162,7 @@ mod tests {
             assert!(!tool.title.is_empty() && tool.description.ends_with('.'), "{}", tool.name);
             for schema in [Some(tool.input), tool.output].into_iter().flatten() {
                 assert_eq!(schema()["type"], "object", "{}", tool.name);
+                assert!(!schema().to_string().contains(r#""format""#), "{}: no format is Rust's", tool.name);
             }
             assert_eq!(find(tool.name).unwrap().name, tool.name);
         }
