@@ -8,7 +8,7 @@
 //!
 //! Pure: no clock is read here. Giving back is in `give_back.rs`, the stored row in `row.rs`.
 
-use super::policy::{drained, span, Policy, TOKEN};
+use super::policy::{drained, span, Policy, LARGEST, TOKEN};
 
 /// What a caller owes. No state at all means no debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,9 +42,10 @@ impl Debt {
         Self { owed: self.owed.saturating_sub(drained(now.saturating_sub(self.at), policy.refill())), at: now }
     }
 
-    /// The microsecond at which nothing is owed any more, if nothing is added.
+    /// The microsecond at which nothing is owed any more, if nothing is added; at the latest in the year 2255, so that it
+    /// can be stored and an alarm set to it.
     pub fn rests_at(self, refill: u64) -> u64 {
-        self.at.saturating_add(span(self.owed, refill))
+        self.at.saturating_add(span(self.owed, refill)).min(LARGEST.saturating_mul(2))
     }
 
     /// Whole tokens that can be spent at the moment of `self.at`.
@@ -158,6 +159,13 @@ mod tests {
         let debt = Debt { owed: 30 * TOKEN, at: NOW };
         assert!(matches!(ask(debt, large, 10 * TOKEN, NOW), Verdict::Admitted(_)));
         assert!(matches!(ask(debt, large, 10 * TOKEN + 1, NOW), Verdict::Refused { wait: 1, .. }));
+    }
+
+    #[test]
+    fn a_debt_that_outlives_every_clock_still_has_an_instant_at_which_it_rests() {
+        let debt = Debt { owed: LARGEST, at: NOW };
+        assert_eq!(debt.rests_at(1), 2 * LARGEST);
+        assert_eq!(debt.rests_at(0), 2 * LARGEST);
     }
 
     #[test]

@@ -53,7 +53,8 @@ impl Answer {
     pub fn new(verdict: Verdict, debt: Debt, rows: u64) -> Self {
         let (admitted, debt, wait) = match verdict {
             Verdict::Admitted(after) => (true, after, 0),
-            Verdict::Refused { debt, wait } => (false, debt, wait),
+            // A debt far above a new and slow policy may take longer than can be told; 142 years will do.
+            Verdict::Refused { debt, wait } => (false, debt, wait.min(LARGEST)),
             Verdict::NeverFits => (false, debt, 0),
         };
         Self { admitted, debt: debt.owed, at: debt.at, wait, rows }
@@ -61,7 +62,7 @@ impl Answer {
 
     /// What is wrong with it as an answer to `question`, if anything: an object that talks nonsense has not answered.
     pub fn fault(&self, question: &Question) -> Option<&'static str> {
-        if self.debt > LARGEST || self.at > LARGEST.saturating_mul(2) || self.wait > LARGEST.saturating_mul(2) {
+        if self.debt > LARGEST || self.at > LARGEST.saturating_mul(2) || self.wait > LARGEST {
             return Some("an amount is out of bounds");
         }
         if self.admitted && question.cost > 0 && (self.debt < question.cost || self.debt > question.capacity) {
@@ -116,6 +117,8 @@ mod tests {
         assert_eq!(admitted, Answer { admitted: true, debt: 7, at: 9, wait: 0, rows: 2 });
         let refused = Answer::new(Verdict::Refused { debt, wait: 3 }, Debt::default(), 0);
         assert_eq!(refused, Answer { admitted: false, debt: 7, at: 9, wait: 3, rows: 0 });
+        let long = Answer::new(Verdict::Refused { debt, wait: u64::MAX }, Debt::default(), 0);
+        assert_eq!((long.wait, long.fault(&question())), (LARGEST, None));
         let never = Answer::new(Verdict::NeverFits, debt, 0);
         assert_eq!(never, Answer { admitted: false, debt: 7, at: 9, wait: 0, rows: 0 });
     }
@@ -129,10 +132,10 @@ mod tests {
         assert!(Answer { debt: TOKEN - 1, ..sound }.fault(&asked).is_some());
         assert!(Answer { debt: 30 * TOKEN + 1, ..sound }.fault(&asked).is_some());
         assert!(Answer { at: LARGEST * 2 + 1, ..sound }.fault(&asked).is_some());
-        let refused = Answer { admitted: false, debt: LARGEST, at: 0, wait: LARGEST * 2, rows: 0 };
+        let refused = Answer { admitted: false, debt: LARGEST, at: 0, wait: LARGEST, rows: 0 };
         assert_eq!(refused.fault(&asked), None);
         assert!(Answer { debt: LARGEST + 1, ..refused }.fault(&asked).is_some());
-        assert!(Answer { wait: LARGEST * 2 + 1, ..refused }.fault(&asked).is_some());
+        assert!(Answer { wait: LARGEST + 1, ..refused }.fault(&asked).is_some());
         assert!(Answer { wait: 0, ..refused }.fault(&asked).is_some());
         let free = Question { cost: 0, ..asked };
         assert_eq!(Answer { debt: 0, ..sound }.fault(&free), None, "asking for nothing leaves any debt");

@@ -6,7 +6,7 @@
 use super::message::{Answer, Question};
 use super::row::{after_alarm, decide, AfterAlarm, Row};
 use crate::platform::{now_us, store};
-use worker::{console_error, durable_object, DurableObject, Env, Request, Response, Result, State};
+use worker::{console_error, durable_object, DurableObject, Env, Error, Request, Response, Result, State};
 
 /// The binding of these objects.
 pub const BINDING: &str = "RATE_LIMITER";
@@ -39,7 +39,7 @@ impl DurableObject for RateLimiter {
         };
         // 2. Read, decide, write.
         let now = now_us();
-        let row: Option<Row> = store::read(&self.state)?;
+        let row = self.row()?;
         let decision = decide(row, policy, &question, now);
         let mut rows: u64 = 0;
         if let Some(row) = decision.write {
@@ -56,7 +56,7 @@ impl DurableObject for RateLimiter {
 
     /// Cleans up once nothing is owed. Safe to run late, twice, and on nothing.
     async fn alarm(&self) -> Result<Response> {
-        match store::read::<Row>(&self.state).map(|row| after_alarm(row, now_us())) {
+        match self.row().map(|row| after_alarm(row, now_us())) {
             Ok(AfterAlarm::Nothing) => {}
             Ok(AfterAlarm::Again(row)) => {
                 store::write(&self.state, &row)?;
@@ -70,5 +70,15 @@ impl DurableObject for RateLimiter {
             }
         }
         Response::empty()
+    }
+}
+
+impl RateLimiter {
+    /// The stored row. An error when it can't be read, or when no limiter can have written it.
+    fn row(&self) -> Result<Option<Row>> {
+        match store::read::<Row>(&self.state)? {
+            Some(row) if !row.is_possible() => Err(Error::RustError("the stored row is impossible".to_owned())),
+            row => Ok(row),
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::bucket::{ask, Debt, Verdict};
 use super::message::Question;
-use super::policy::{Policy, SECOND};
+use super::policy::{Policy, LARGEST, SECOND};
 use serde::{Deserialize, Serialize};
 
 /// How late an alarm can be before it is taken for lost, in microseconds. The platform says "up to about a minute".
@@ -25,6 +25,13 @@ pub struct Row {
     /// When the alarm that was last set is due, in microseconds since 1970; 0 when none was.
     #[serde(default)]
     pub alarm: u64,
+}
+
+impl Row {
+    /// Whether this can have been written by a limiter. What can't must not be decided on, nor kept for ever.
+    pub fn is_possible(&self) -> bool {
+        self.debt <= LARGEST && self.at <= LARGEST && (1..=LARGEST).contains(&self.refill)
+    }
 }
 
 /// What a question comes to.
@@ -112,6 +119,21 @@ mod tests {
         assert_eq!(serde_json::from_str::<Row>(newer).unwrap(), Row { debt: 1, at: 2, refill: 3, alarm: 4 });
         let older = r#"{"debt":1,"at":2,"refill":3}"#;
         assert_eq!(serde_json::from_str::<Row>(older).unwrap(), Row { debt: 1, at: 2, refill: 3, alarm: 0 });
+    }
+
+    #[test]
+    fn a_row_that_no_limiter_wrote_is_known_as_such() {
+        assert!(row(TOKEN).is_possible());
+        let extreme = Row { debt: LARGEST, at: LARGEST, refill: LARGEST, alarm: 0 };
+        assert!(extreme.is_possible() && Row { debt: 0, at: 0, refill: 1, alarm: 0 }.is_possible());
+        for impossible in [
+            Row { debt: LARGEST + 1, ..extreme },
+            Row { at: LARGEST + 1, ..extreme },
+            Row { refill: LARGEST + 1, ..extreme },
+            Row { refill: 0, ..extreme },
+        ] {
+            assert!(!impossible.is_possible(), "{impossible:?}");
+        }
     }
 
     #[test]
