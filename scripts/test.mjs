@@ -21,7 +21,9 @@ const stages = {
       .filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
     if (files.length === 0) fail(`No e2e test file matches ${words.join(", ")}.`);
     await build("shipped", "fixtures");
-    await must("node", ["--test", "--test-reporter=spec", `--test-concurrency=${FILES_AT_ONCE}`, ...files]);
+    // A test that hangs must not hang the run.
+    const bounds = [`--test-concurrency=${FILES_AT_ONCE}`, "--test-timeout=900000"];
+    await must("node", ["--test", "--test-reporter=spec", ...bounds, ...files]);
   },
   async conformance() {
     await build("fixtures");

@@ -149,14 +149,14 @@ describe("a bucket that hardly fills", () => {
 
 describe("after the refill time", () => {
   test("the object has nothing left, and the next call starts from a full bucket", async () => {
-    await using sluice = await start({ vars: { MCP_RATE_LIMIT: "10", MCP_RATE_LIMIT_BURST: "5" }, main: DIRECT });
+    await using sluice = await start({ vars: { MCP_RATE_LIMIT: "1", MCP_RATE_LIMIT_BURST: "3" }, main: DIRECT });
     const name = nameOf("192.0.2.1");
     for (let round = 0; round < 2; round += 1) {
       await drain(sluice, "192.0.2.1");
       assert.notEqual((await sluice.stored(name)).row, undefined);
       await emptied(sluice, name);
       assert.deepEqual(await sluice.stored(name), NOTHING);
-      assert.equal((await call(sluice, "192.0.2.1")).result._meta["sluice/allowance"].remaining, 4);
+      assert.equal((await call(sluice, "192.0.2.1")).result._meta["sluice/allowance"].remaining, 2);
     }
     await emptied(sluice, name);
     assert.deepEqual(await sluice.objects(), [await sluice.id(name)], "its id stays listed");
@@ -383,7 +383,7 @@ describe("a row that can't be read", () => {
   }
 
   test("the alarm that was set before clears it without being asked", async () => {
-    await using sluice = await start({ vars: { MCP_RATE_LIMIT: "1", MCP_FAIL: "closed" } });
+    await using sluice = await start({ vars: { MCP_RATE_LIMIT: "0.2", MCP_FAIL: "closed" } });
     await call(sluice, "192.0.2.1");
     await sluice.store(nameOf("192.0.2.1"), "nonsense");
     assert.equal(refusalOf(await call(sluice, "192.0.2.1")).reason, "unavailable");

@@ -1,6 +1,7 @@
 // The Worker with a door to its objects, for tests that ask them themselves: POST /object?name=NAME&path=PATH hands the body to the
 // caller's object. At the path /alarm its alarm goes off, whether one is set or not; all else is the real object's.
 // A request with the header test-without-address comes without a client's address, as no request does over the network.
+// With the header test-panic the front's own question makes the object panic (the build with fixtures).
 // Each alarm that the runtime sets off is logged as `alarm`.
 import * as real from "../../../src/entry.mjs";
 
@@ -13,6 +14,7 @@ export default {
       request = new Request(request);
       request.headers.delete("cf-connecting-ip");
     }
+    if (request.headers.has("test-panic")) return real.default.fetch(request, panicking(env), context);
     if (url.pathname !== "/object") return real.default.fetch(request, env, context);
     const object = env.RATE_LIMITER.getByName(url.searchParams.get("name"));
     const path = url.searchParams.get("path") ?? "/";
@@ -23,6 +25,17 @@ export default {
     }
   },
 };
+
+// The same environment, but every question to a caller's object goes to its path /panic.
+function panicking(env) {
+  const stub = (object) => ({
+    fetch: async (question) => object.fetch("https://object/panic", { method: "POST", body: await question.text() }),
+  });
+  const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+    get: (objects, key) => (key === "getByName" ? (name) => stub(objects.getByName(name)) : objects[key]),
+  });
+  return { ...env, RATE_LIMITER };
+}
 
 export class RateLimiter {
   constructor(state, env) {
