@@ -1,49 +1,116 @@
-// After a panic, in front or in the object: everything in flight is answered, the next call runs, and the bucket is what it was.
+// A panic stops the whole WebAssembly instance, with every request in flight in it. It must stop nothing else: whoever was in flight is
+// answered (by the guard of src/entry.mjs), the next call runs, and the bucket is what it was.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { atOnce, call, countRan, ran, status } from "./calls.mjs";
+import { atOnce, call, drain, message, nameOf, ran, refusalOf, until } from "./calls.mjs";
 import { start } from "./harness.mjs";
 
-const vars = { MCP_RATE_LIMIT: "0.001", MCP_TOOLS: { test_slow: { cost: 0 }, test_panic: { cost: 0 } } };
+// In flight for so long that only a panic ends them sooner.
+const SLOW_MS = 30_000;
 
 let sluice;
-before(async () => (sluice = await start({ fixtures: true, main: "test/e2e/faults/panics.mjs", vars })));
+before(async () => {
+  sluice = await start({
+    ...{ fixtures: true, main: "test/e2e/faults/direct.mjs" },
+    vars: { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "20000" },
+  });
+});
 after(() => sluice?.close());
 
-const remaining = async (address) => (await status(sluice, address)).remaining;
+const panicInObject = (address) => sluice.mcp(message(), { address, headers: { "test-panic": "1" } });
 
-const isInternalError = ({ status, error }) => {
-  assert.equal(status, 500);
-  assert.deepEqual(error, { code: -32603, message: "Internal error" });
+const row = async (address) => (await sluice.stored(nameOf(address))).row;
+
+const answeredByGuard = ({ status, json }, what) => {
+  assert.equal(status, 500, what);
+  assert.deepEqual(json, { jsonrpc: "2.0", error: { code: -32603, message: "Internal error" } }, what);
 };
 
-test("a panic in front is answered, and so is what was in flight", async () => {
-  const address = "192.0.2.1";
-  for (let round = 1; round <= 5; round += 1) {
-    assert.ok(ran(await call(sluice, address)));
-    const inFlight = [1, 2, 3].map(() => call(sluice, address, "test_slow", { ms: 60_000 }));
-    // Something that is answered after them was received after them.
-    await call(sluice, address, "test_slow", { ms: 50 });
-    isInternalError(await call(sluice, address, "test_panic", {}));
-    for (const answer of await Promise.all(inFlight)) isInternalError(answer);
-    assert.equal(await remaining(address), 30 - round, "what was charged before the panic stays charged, and nothing else");
+// Calls that are still running, from an address of their own, once the object has admitted them.
+async function inFlight(address, count) {
+  const calls = Array.from({ length: count }, () => call(sluice, address, "test_slow", { ms: SLOW_MS }));
+  await until(async () => {
+    const text = await row(address);
+    return text && JSON.parse(text).debt > (count - 0.5) * 1_000_000;
+  }, "the calls to be admitted");
+  return calls;
+}
+
+test("a panic in front: it and all in flight are answered, the next call runs, the buckets are what they were", async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const [busy, panics, other] = [1, 2, 3].map((last) => `192.0.2.${round * 10 + last}`);
+    await call(sluice, other);
+    const before = await row(other);
+    const slow = await inFlight(busy, 3);
+    const started = performance.now();
+    const answer = await call(sluice, panics, "test_panic");
+    answeredByGuard(answer, "the call that panics");
+    for (const one of await Promise.all(slow)) answeredByGuard(one, "a call in flight");
+    assert.ok(performance.now() - started < SLOW_MS / 2, "long before they would have ended by themselves");
+    assert.equal(await row(other), before);
+    assert.equal(JSON.parse(await row(panics)).debt, 1_000_000, "what was admitted is charged, once");
+    for (const [address, left] of [[panics, 28], [busy, 26], [other, 28]]) {
+      const next = await call(sluice, address);
+      assert.ok(ran(next), next.text);
+      assert.equal(next.result._meta["sluice/allowance"].remaining, left, address);
+    }
   }
-  assert.ok((await sluice.logged(/on demand, in front/)).length > 0, "the panic is printed");
 });
 
-test("a panic in the object takes nothing from the bucket, and the next call runs", async () => {
-  const address = "192.0.2.2";
-  for (let round = 1; round <= 5; round += 1) {
-    assert.ok(ran(await call(sluice, address)));
-    const inFlight = call(sluice, address, "test_slow", { ms: 60_000 });
-    await call(sluice, address, "test_slow", { ms: 50 });
-    await sluice.fetch(`/panic-object?name=address:${address}`, { method: "POST" });
-    isInternalError(await inFlight);
-    assert.equal(await remaining(address), 30 - round);
+test("a panic in the object: it and all in flight are answered, the next call runs, the bucket is what it was", async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const [busy, panics] = [1, 2].map((last) => `198.51.100.${round * 10 + last}`);
+    await call(sluice, panics);
+    const before = await sluice.stored(nameOf(panics));
+    const slow = await inFlight(busy, 3);
+    const started = performance.now();
+    answeredByGuard(await panicInObject(panics), "the call whose question panics");
+    for (const one of await Promise.all(slow)) answeredByGuard(one, "a call in flight");
+    assert.ok(performance.now() - started < SLOW_MS / 2);
+    await sluice.logged(/on demand, in the object/, { count: round + 1 });
+    assert.deepEqual(await sluice.stored(nameOf(panics)), before);
+    for (const [address, left] of [[panics, 28], [busy, 26]]) {
+      const next = await call(sluice, address);
+      assert.ok(ran(next), next.text);
+      assert.equal(next.result._meta["sluice/allowance"].remaining, left, address);
+    }
   }
 });
 
-test("a bucket is as exact after panics as before", async () => {
-  await call(sluice, "192.0.2.3", "test_panic", {});
-  assert.equal(countRan(await atOnce(60, () => call(sluice, "192.0.2.3"))), 30);
+test("after panics an empty bucket is still empty", async () => {
+  const address = "203.0.113.1";
+  const [count] = await drain(sluice, address);
+  assert.equal(count, 30);
+  const full = await sluice.stored(nameOf(address));
+  for (let round = 0; round < 5; round += 1) {
+    // The first one takes what the isolate remembers, so that the second question really goes to the object.
+    answeredByGuard(await call(sluice, "203.0.113.2", "test_panic"));
+    answeredByGuard(await panicInObject(address));
+    const answer = await call(sluice, address);
+    assert.equal(refusalOf(answer)?.reason, "rate", answer.text);
+  }
+  assert.deepEqual(await sluice.stored(nameOf(address)), full);
+});
+
+test("panics in the middle of a flood let no call too many through, and leave nobody without an answer", async () => {
+  const address = "203.0.113.3";
+  const answers = await atOnce(200, (index) =>
+    index % 50 === 25 ? call(sluice, "203.0.113.4", "test_panic") : call(sluice, address),
+  );
+  let count = 0;
+  for (const answer of answers) {
+    if (ran(answer)) count += 1;
+    else if (refusalOf(answer)?.reason !== "rate") answeredByGuard(answer, answer.text);
+  }
+  const [more] = await drain(sluice, address);
+  assert.ok(count + more <= 30, `${count} ran in the flood and ${more} after it`);
+});
+
+test("every path answers right after a panic, and the panic is logged with its place", async () => {
+  sluice.clearLogs();
+  await call(sluice, "203.0.113.5", "test_panic");
+  for (const path of ["/healthz", "/stats", "/metrics"]) assert.equal((await sluice.fetch(path)).status, 200, path);
+  assert.ok(ran((await sluice.mcp(message(), { address: "203.0.113.6" }))));
+  const [line] = await sluice.logged(/on demand, in front/);
+  assert.match(line.message, /src\/tools\/fixtures\/faults\.rs/);
 });
