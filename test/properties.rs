@@ -255,19 +255,18 @@ proptest! {
 
     #[test]
     fn giving_back_never_mints(
-        policy in policies(), schedule in schedules(),
+        one in policies(), other in policies(), schedule in schedules(),
         backs in proptest::collection::vec(proptest::option::of((0..40_usize, 0..3_usize)), 80),
+        turns in proptest::collection::vec(any::<bool>(), 80),
     ) {
         let (mut debt, mut ledger, mut now) = (Debt::default(), Ledger::default(), NOW);
         let mut charges: Vec<(Charge, bool)> = Vec::new();
-        for ((gap, tokens), back) in schedule.into_iter().zip(backs) {
+        for (((gap, tokens), back), turn) in schedule.into_iter().zip(backs).zip(turns) {
             now += gap;
-            let cost = tokens * TOKEN;
-            ledger.charging(debt.as_of(policy, now).owed, now);
+            let (cost, policy) = (tokens * TOKEN, if turn { one } else { other });
             if let Verdict::Admitted(after) = ask(debt, policy, cost, now) {
                 debt = after;
-                let id = charges.len() as u64;
-                charges.push((Charge { id, at: now, owed_after: after.owed, cost }, false));
+                charges.push((ledger.charge(charges.len() as u64, cost, now), false));
             }
             if let Some((ago, times)) = back {
                 let index = charges.len().saturating_sub(ago + 1);
@@ -282,8 +281,8 @@ proptest! {
                 }
             }
         }
-        // What was never given back keeps to the policy.
+        // What was never given back keeps to the larger policy.
         let kept: Vec<_> = charges.iter().filter(|(_, given)| !given).map(|(charge, _)| (charge.at, charge.cost)).collect();
-        within(&kept, policy.capacity(), policy.refill())?;
+        within(&kept, one.capacity().max(other.capacity()), one.refill().max(other.refill()))?;
     }
 }

@@ -16,7 +16,7 @@ use std::fmt;
 use tools::{ToolDefault, ToolSettings};
 use variables::Variables;
 
-/// What a prefix makes a variable ours.
+/// The prefix that makes a variable ours.
 pub const PREFIX: &str = "MCP_";
 
 /// Every variable that is read.

@@ -41,6 +41,14 @@ pub struct ReadyCall {
 }
 
 impl Entry {
+    /// The call, if it is one.
+    pub fn ready(&self) -> Option<&ReadyCall> {
+        match self {
+            Self::Answered(_) => None,
+            Self::Call(call) => Some(call),
+        }
+    }
+
     /// Answers what needs no limiter, and makes a call ready that does.
     pub fn prepare(request: Request, revision: Revision, config: &Config, header: Header<'_>) -> Self {
         let result = match method::of_request(&request, revision, header) {

@@ -95,7 +95,10 @@ fn refuse(
                 RefusalForm::Http => Err(refusal.to_rpc_error()),
                 RefusalForm::Result => {
                     let result = refusal.to_tool_result();
-                    let result = allowance.map_or(result.clone(), |allowance| with_allowance(result, allowance));
+                    let result = match allowance {
+                        Some(allowance) => with_allowance(result, allowance),
+                        None => result,
+                    };
                     Ok(result.into_value(call.revision))
                 }
             };
@@ -131,13 +134,4 @@ fn count_question(outcome: &Outcome) {
             counts.failed(policy.name());
         }
     });
-}
-
-impl Entry {
-    fn ready(&self) -> Option<&ReadyCall> {
-        match self {
-            Self::Answered(_) => None,
-            Self::Call(call) => Some(call),
-        }
-    }
 }

@@ -1,66 +1,64 @@
 //! Giving back what a call was charged and did not use: it was never sent, or another allowance refused it.
 //!
-//! Debt drains oldest first. What comes back is the part of the call's cost that hasn't drained yet, once; so giving
-//! back never mints a token. What was given back meanwhile lay in the debt too: it is taken off as if all of it had
-//! lain below this charge, which can give back too little, never too much. Nothing asks for this yet: a caller's own
-//! bucket is the only allowance, and the first that is shared brings the message to the object.
+//! Debt drains oldest first, so what is left of a charge is what is owed less what was charged after it. What comes back
+//! is that part of its cost, once; so giving back never mints a token, under whatever policy either was asked. Of what
+//! was charged later some may have been given back too: that is not looked at, which gives back too little, never too
+//! much.
+//!
+//! Nothing asks for this yet: a caller's own bucket is the only allowance. The first that is shared has to put the ledger
+//! into the row, and the charge into the messages.
 
 use super::bucket::Debt;
-use super::policy::{drained, span, Policy};
+use super::policy::Policy;
 
-/// What a verdict told of a call that was charged.
+/// What a verdict would tell of a call that was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Made by the asker, never used twice.
+    /// Never used twice.
     pub id: u64,
     /// The microsecond at which it was charged.
     pub at: u64,
-    /// Micro-tokens owed afterwards, the cost included.
-    pub owed_after: u64,
     /// Micro-tokens.
     pub cost: u64,
+    /// All micro-tokens that had been charged by then, this cost included, whether they drained since or not.
+    pub charged_after: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Returned {
-    id: u64,
-    at: u64,
-    amount: u64,
-}
-
-/// What was given back in this busy period. It is forgotten with the debt, when all of that has drained.
+/// What was charged and given back since the bucket was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     since: u64,
-    returned: Vec<Returned>,
+    charged: u64,
+    returned: Vec<Charge>,
 }
 
 impl Ledger {
-    /// To be told of each charge before it is made: a charge on no debt begins a new busy period.
-    pub fn charging(&mut self, owed_before: u64, now: u64) {
-        if owed_before == 0 {
+    /// Enters a charge of `cost` micro-tokens, made at `now` (microseconds).
+    pub fn charge(&mut self, id: u64, cost: u64, now: u64) -> Charge {
+        if self.charged == 0 {
             self.since = now;
-            // What came back in this very instant may be asked for again in it.
-            self.returned.retain(|returned| returned.at >= now);
         }
+        self.charged = self.charged.saturating_add(cost);
+        Charge { id, at: now, cost, charged_after: self.charged }
     }
 
     /// Gives back what is left of `charge` at `now` (microseconds), and tells what is owed then.
     pub fn give_back(&mut self, debt: Debt, policy: Policy, charge: Charge, now: u64) -> Debt {
         let current = debt.as_of(policy, now);
-        let oldest = now.saturating_sub(span(policy.capacity(), policy.refill()));
-        self.returned.retain(|returned| returned.at >= oldest);
-        if charge.at < self.since || charge.at > now || self.returned.iter().any(|returned| returned.id == charge.id) {
+        let charged = self.charged;
+        let left = |charge: &Charge| {
+            let later = charged.saturating_sub(charge.charged_after);
+            charge.cost.min(current.owed.saturating_sub(later))
+        };
+        let known = charge.at >= self.since && charge.charged_after <= charged;
+        if !known || self.returned.iter().any(|returned| returned.id == charge.id) {
             return current;
         }
-        let meanwhile: u64 =
-            self.returned.iter().filter(|r| r.at >= charge.at).fold(0, |sum, r| sum.saturating_add(r.amount));
-        // Rounded up: what may have drained has.
-        let gone = drained(now.saturating_sub(charge.at), policy.refill()).saturating_add(1).saturating_add(meanwhile);
-        let gone = if now == charge.at { meanwhile } else { gone };
-        let amount = charge.cost.min(charge.owed_after.saturating_sub(gone)).min(current.owed);
-        self.returned.push(Returned { id: charge.id, at: now, amount });
-        Debt { owed: current.owed.saturating_sub(amount), at: now }
+        let owed = current.owed.saturating_sub(left(&charge));
+        // What has nothing left never has again, so its id need not be kept.
+        self.returned.retain(|returned| left(returned) > 0);
+        self.returned.push(charge);
+        Debt { owed, at: now }
     }
 }
 
@@ -77,10 +75,9 @@ mod tests {
     }
 
     fn charge(debt: &mut Debt, ledger: &mut Ledger, id: u64, tokens: u64, now: u64) -> Charge {
-        ledger.charging(debt.as_of(policy(), now).owed, now);
         let Verdict::Admitted(after) = ask(*debt, policy(), tokens * TOKEN, now) else { panic!("refused") };
         *debt = after;
-        Charge { id, at: now, owed_after: after.owed, cost: tokens * TOKEN }
+        ledger.charge(id, tokens * TOKEN, now)
     }
 
     #[test]
@@ -91,7 +88,7 @@ mod tests {
         let after = ledger.give_back(debt, policy(), two, NOW);
         assert_eq!(after, Debt { owed: 20 * TOKEN, at: NOW });
         assert_eq!(ledger.give_back(after, policy(), two, NOW), after, "twice gives nothing");
-        assert_eq!(ledger.give_back(after, policy(), one, NOW).owed, 5 * TOKEN, "as if the other had lain below it");
+        assert_eq!(ledger.give_back(after, policy(), one, NOW).owed, 5 * TOKEN, "as if the other still lay above it");
     }
 
     #[test]
@@ -100,16 +97,28 @@ mod tests {
         let one = charge(&mut debt, &mut ledger, 1, 10, NOW);
         let later = NOW + 12 * SECOND;
         charge(&mut debt, &mut ledger, 2, 10, later);
-        let after = ledger.give_back(debt, policy(), one, later);
-        assert_eq!(after.owed, 10 * TOKEN + 1, "six of the ten had drained, and the rest but a rounding comes back");
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        let old = charge(&mut debt, &mut ledger, 1, 10, NOW);
-        charge(&mut debt, &mut ledger, 2, 10, NOW + 20 * SECOND);
-        assert_eq!(ledger.give_back(debt, policy(), old, NOW + 20 * SECOND).owed, 10 * TOKEN);
+        assert_eq!(
+            ledger.give_back(debt, policy(), one, later).owed,
+            10 * TOKEN,
+            "six had drained, and four come back"
+        );
     }
 
-    // Three charges, the second given back: the third drains earlier than it knew, and would be given back out of a
-    // fourth.
+    #[test]
+    fn nothing_is_minted_when_the_refill_changed_in_between() {
+        let fast = Policy::new(30 * TOKEN, 10 * TOKEN).unwrap();
+        let slow = Policy::new(30 * TOKEN, TOKEN / 10).unwrap();
+        let mut ledger = Ledger::default();
+        let one = ledger.charge(1, 10 * TOKEN, NOW);
+        let later = NOW + 9 * SECOND / 10;
+        let Verdict::Admitted(debt) = ask(Debt { owed: 10 * TOKEN, at: NOW }, fast, 10 * TOKEN, later) else {
+            panic!()
+        };
+        ledger.charge(2, 10 * TOKEN, later);
+        assert_eq!(debt.owed, 11 * TOKEN);
+        assert_eq!(ledger.give_back(debt, slow, one, later).owed, 10 * TOKEN, "one token of the first was left");
+    }
+
     #[test]
     fn giving_back_never_takes_from_a_later_charge() {
         let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
@@ -123,37 +132,31 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_of_the_future_or_of_an_earlier_busy_period_gives_nothing() {
+    fn a_charge_of_another_bucket_gives_nothing() {
         let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
         let one = charge(&mut debt, &mut ledger, 1, 10, NOW);
-        assert_eq!(ledger.give_back(debt, policy(), one, NOW - 1).owed, 10 * TOKEN);
-        charge(&mut debt, &mut ledger, 2, 10, NOW + 20 * SECOND);
-        assert_eq!(
-            ledger.give_back(debt, policy(), Charge { owed_after: 30 * TOKEN, ..one }, NOW + 20 * SECOND).owed,
-            10 * TOKEN
-        );
+        assert_eq!(ledger.give_back(debt, policy(), Charge { at: NOW - 1, ..one }, NOW).owed, 10 * TOKEN);
+        let unheard_of = Charge { charged_after: one.charged_after + 1, ..one };
+        assert_eq!(ledger.give_back(debt, policy(), unheard_of, NOW).owed, 10 * TOKEN);
+        charge(&mut debt, &mut ledger, 2, 1, NOW + SECOND);
+        assert_eq!(ledger.since, NOW, "a bucket begins with its first charge");
+        assert_eq!(ledger.give_back(debt, policy(), one, NOW + SECOND).owed, TOKEN);
     }
 
     #[test]
-    fn a_new_busy_period_in_the_same_instant_gives_nothing_back_twice() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        let one = charge(&mut debt, &mut ledger, 1, 1, NOW);
-        debt = ledger.give_back(debt, policy(), one, NOW);
-        charge(&mut debt, &mut ledger, 2, 1, NOW);
-        assert_eq!(ledger.give_back(debt, policy(), one, NOW).owed, TOKEN);
-    }
-
-    #[test]
-    fn the_ledger_forgets_what_no_charge_can_need() {
+    fn the_ledger_forgets_what_has_nothing_left() {
         let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
         for id in 0..10 {
-            let now = NOW + id * 50 * SECOND;
-            let extra = charge(&mut debt, &mut ledger, 100 + id, 20, now);
+            let now = NOW + id * 100 * SECOND;
             let back = charge(&mut debt, &mut ledger, id, 1, now);
             debt = ledger.give_back(debt, policy(), back, now);
-            assert!(ledger.returned.len() <= 2, "{extra:?}");
+            assert_eq!(ledger.returned.len(), 1);
         }
-        charge(&mut debt, &mut ledger, 1_000, 1, NOW + 10_000 * SECOND);
-        assert!(ledger.returned.is_empty());
+        let first = charge(&mut debt, &mut ledger, 100, 5, NOW + 2_000 * SECOND);
+        let second = charge(&mut debt, &mut ledger, 101, 5, NOW + 2_000 * SECOND);
+        debt = ledger.give_back(debt, policy(), second, NOW + 2_000 * SECOND);
+        debt = ledger.give_back(debt, policy(), first, NOW + 2_000 * SECOND);
+        assert_eq!(debt.owed, 5 * TOKEN, "too little rather than too much");
+        assert_eq!(ledger.returned.len(), 2, "what could still come back is remembered");
     }
 }

@@ -131,8 +131,8 @@ impl Memory {
                 return None;
             }
             self.callers.retain(|_, entry| entry.rests_at > now);
+            self.search_after = now.saturating_add(SEARCH_EVERY);
             if self.callers.len() >= BOUND {
-                self.search_after = now.saturating_add(SEARCH_EVERY);
                 return None;
             }
         }

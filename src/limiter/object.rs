@@ -5,8 +5,9 @@
 
 use super::message::{Answer, Question};
 use super::row::{after_alarm, decide, AfterAlarm, Row};
-use crate::platform::{now_us, store};
-use worker::{console_error, durable_object, DurableObject, Env, Error, Request, Response, Result, State};
+use crate::platform::now_us;
+use crate::platform::store::{self, Unreadable};
+use worker::{durable_object, DurableObject, Env, Error, Request, Response, Result, State};
 
 /// The binding of these objects.
 pub const BINDING: &str = "RATE_LIMITER";
@@ -39,7 +40,7 @@ impl DurableObject for RateLimiter {
         };
         // 2. Read, decide, write.
         let now = now_us();
-        let row = self.row()?;
+        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
         let decision = decide(row, policy, &question, now);
         let mut rows: u64 = 0;
         if let Some(row) = decision.write {
@@ -56,16 +57,16 @@ impl DurableObject for RateLimiter {
 
     /// Cleans up once nothing is owed. Safe to run late, twice, and on nothing.
     async fn alarm(&self) -> Result<Response> {
-        match self.row().map(|row| after_alarm(row, now_us())) {
+        match self.row()?.map(|row| after_alarm(row, now_us())) {
             Ok(AfterAlarm::Nothing) => {}
             Ok(AfterAlarm::Again(row)) => {
                 store::write(&self.state, &row)?;
                 store::set_alarm(&self.state, row.alarm).await?;
             }
             Ok(AfterAlarm::Delete) => store::clear(&self.state).await?,
-            Err(error) => {
-                // A row that nobody can read would fail every question for ever.
-                console_error!("{{\"event\":\"unreadable_row\",\"cause\":{:?}}}", error.to_string());
+            Err(unreadable) => {
+                // It would fail every question for ever.
+                store::log_unreadable(&unreadable);
                 store::clear(&self.state).await?;
             }
         }
@@ -74,11 +75,11 @@ impl DurableObject for RateLimiter {
 }
 
 impl RateLimiter {
-    /// The stored row. An error when it can't be read, or when no limiter can have written it.
-    fn row(&self) -> Result<Option<Row>> {
-        match store::read::<Row>(&self.state)? {
-            Some(row) if !row.is_possible() => Err(Error::RustError("the stored row is impossible".to_owned())),
-            row => Ok(row),
-        }
+    /// The stored row. One that no limiter can have written counts as unreadable.
+    fn row(&self) -> Result<std::result::Result<Option<Row>, Unreadable>> {
+        Ok(match store::read::<Row>(&self.state)? {
+            Ok(Some(row)) if !row.is_possible() => Err(Unreadable("the stored row is impossible".to_owned())),
+            row => row,
+        })
     }
 }

@@ -64,15 +64,17 @@ pub fn decide(row: Option<Row>, policy: Policy, question: &Question, now: u64) -
     let debt = stored.as_of(policy, now);
     let verdict = ask(stored, policy, question.cost, now);
     let alarm = row.map_or(0, |row| row.alarm);
+    // An alarm that was set by a clock which ran ahead would come as much too late.
+    let back = stored.at > now;
     let to_row = |debt: Debt, alarm: u64| Row { debt: debt.owed, at: debt.at, refill: policy.refill(), alarm };
     let (write, set_alarm) = match verdict {
         Verdict::Admitted(after) if question.cost > 0 => {
-            let pending = alarm.saturating_add(ALARM_LATENESS) > now;
+            let pending = alarm.saturating_add(ALARM_LATENESS) > now && !back;
             let due = if pending { alarm } else { after.rests_at(policy.refill()) };
             (Some(to_row(after, due)), !pending)
         }
         // Nothing else writes, unless the clock went back: then the new time has to count from now on.
-        _ if stored.at > now => (Some(to_row(debt, alarm)), false),
+        _ if back => (Some(to_row(debt, debt.rests_at(policy.refill()))), true),
         _ => (None, false),
     };
     Decision { verdict, debt, write, set_alarm }
@@ -180,8 +182,11 @@ mod tests {
     fn a_refusal_after_the_clock_went_back_writes_the_new_time() {
         let back = NOW - 3_600 * SECOND;
         let refused = asked(Some(row(30 * TOKEN)), TOKEN, back);
-        assert_eq!(refused.write, Some(Row { at: back, ..row(30 * TOKEN) }));
-        assert!(!refused.set_alarm);
+        assert_eq!(refused.write, Some(Row { at: back, alarm: back + 60 * SECOND, ..row(30 * TOKEN) }));
+        assert!(refused.set_alarm, "the alarm that is pending is an hour too late");
+        let admitted = asked(Some(row(TOKEN)), TOKEN, back);
+        assert_eq!(admitted.write.unwrap().alarm, back + 4 * SECOND);
+        assert!(admitted.set_alarm);
         assert_eq!(asked(Some(row(30 * TOKEN)), 0, back).write, refused.write);
         assert_eq!(asked(Some(row(30 * TOKEN)), 31 * TOKEN, back).write, refused.write);
         let same = asked(Some(row(30 * TOKEN)), TOKEN, NOW);

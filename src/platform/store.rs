@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 use worker::wasm_bindgen::prelude::*;
 use worker::wasm_bindgen::JsCast;
-use worker::{js_sys, Error, Result, ScheduledTime, State};
+use worker::{console_error, js_sys, Result, ScheduledTime, State};
 
 const KEY: &str = "row";
 
@@ -34,14 +34,28 @@ fn kv(state: &State) -> Result<SyncKv> {
     Ok(storage.kv()?)
 }
 
-/// The row, if there is one. An error when it can't be read as a `T`.
-pub fn read<T: DeserializeOwned>(state: &State) -> Result<Option<T>> {
+/// A row that is there, and can't be read. Another thing than a storage that fails: trying again doesn't help.
+pub struct Unreadable(pub String);
+
+/// The row, if there is one. The outer error is the storage's.
+pub fn read<T: DeserializeOwned>(state: &State) -> Result<std::result::Result<Option<T>, Unreadable>> {
     let value = kv(state)?.get(KEY)?;
     if value.is_undefined() {
-        return Ok(None);
+        return Ok(Ok(None));
     }
-    let text = value.as_string().ok_or_else(|| Error::RustError("the stored row isn't text".to_owned()))?;
-    Ok(Some(serde_json::from_str(&text)?))
+    let row = match value.as_string() {
+        None => Err(Unreadable("the stored row isn't text".to_owned())),
+        Some(text) => match serde_json::from_str(&text) {
+            Ok(row) => Ok(Some(row)),
+            Err(error) => Err(Unreadable(format!("the stored row can't be read: {error}"))),
+        },
+    };
+    Ok(row)
+}
+
+/// Logs that a row can't be read.
+pub fn log_unreadable(Unreadable(cause): &Unreadable) {
+    console_error!("{}", serde_json::json!({ "event": "unreadable_row", "cause": cause }));
 }
 
 /// Writes the row. The platform holds every answer back until it is durable.

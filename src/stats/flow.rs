@@ -51,6 +51,10 @@ pub fn send_later(env: &Env, context: &Context) {
         let env = env.clone();
         context.wait_until(async move {
             Delay::from(Duration::from_millis(GATHER_MS)).await;
+            // Somebody may have read the counts meanwhile, which sends them.
+            if GATHERED.with_borrow(|gathered| gathered.counts.is_empty()) {
+                return GATHERED.with_borrow_mut(|gathered| gathered.planned = None);
+            }
             if let Err(failure) = send(&env).await {
                 console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));
             }

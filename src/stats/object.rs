@@ -32,7 +32,14 @@ impl DurableObject for CallStats {
         let Ok(more) = serde_json::from_str::<Counts>(&text) else {
             return Response::error("the counts can't be read", 400);
         };
-        let mut sum: Counts = store::read(&self.state)?.unwrap_or_default();
+        let mut sum: Counts = match store::read(&self.state)? {
+            Ok(sum) => sum.unwrap_or_default(),
+            Err(unreadable) => {
+                // Counting goes on from nothing, as after a counter's restart.
+                store::log_unreadable(&unreadable);
+                Counts::default()
+            }
+        };
         if !more.is_empty() {
             sum.merge(more);
             store::write(&self.state, &sum)?;
