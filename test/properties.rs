@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use sluice::limiter::bucket::{ask, Debt, Verdict};
 use sluice::limiter::give_back::{Charge, Ledger};
 use sluice::limiter::memory::{Insured, Memory};
-use sluice::limiter::message::Question;
+use sluice::limiter::message::{Answer, Question};
 use sluice::limiter::policy::{drained, span, Policy, SECOND, TOKEN};
 use sluice::limiter::row::{after_alarm, decide, AfterAlarm, Row};
 
@@ -179,6 +179,23 @@ proptest! {
             // Whatever the clock did before: from now on, one refill later everything runs.
             let later = decide(row, policy, &Question::new(policy, policy.capacity()), now + full);
             prop_assert!(matches!(later.verdict, Verdict::Admitted(_)));
+        }
+    }
+
+    #[test]
+    fn no_answer_of_an_object_is_taken_for_nonsense(
+        one in policies(), other in policies(), schedule in schedules(), turns in proptest::collection::vec(any::<bool>(), 80),
+    ) {
+        let (mut row, mut now): (Option<Row>, u64) = (None, NOW);
+        for ((gap, tokens), turn) in schedule.into_iter().zip(turns) {
+            now += gap;
+            let policy = if turn { one } else { other };
+            for cost in [0, tokens * TOKEN] {
+                let question = Question::new(policy, cost);
+                let decision = decide(row, policy, &question, now);
+                prop_assert_eq!(Answer::new(decision.verdict, decision.debt, 1).fault(&question), None);
+                row = decision.write.or(row);
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! spans microseconds (`policy.rs`).
 
 use super::bucket::{Debt, Verdict};
-use super::policy::{Policy, PolicyFault, LARGEST};
+use super::policy::{span, Policy, PolicyFault, LARGEST};
 use serde::{Deserialize, Serialize};
 
 /// May a call of this cost run? The policy comes with the question, since the object has no configuration of its own.
@@ -68,8 +68,19 @@ impl Answer {
         if self.admitted && question.cost > 0 && (self.debt < question.cost || self.debt > question.capacity) {
             return Some("an admitted call left an impossible debt");
         }
-        if !self.admitted && self.wait == 0 && question.cost <= question.capacity {
-            return Some("a refusal told no wait");
+        if self.admitted {
+            return None;
+        }
+        if question.cost == 0 {
+            return Some("what is free was refused");
+        }
+        let too_much = self.debt.saturating_add(question.cost).saturating_sub(question.capacity);
+        if too_much == 0 {
+            return Some("a call was refused that fits");
+        }
+        let fits_some_day = question.cost <= question.capacity;
+        if fits_some_day && (self.wait == 0 || self.wait > span(too_much, question.refill)) {
+            return Some("a refusal told a wait that its debt doesn't explain");
         }
         None
     }
@@ -118,7 +129,7 @@ mod tests {
         let refused = Answer::new(Verdict::Refused { debt, wait: 3 }, Debt::default(), 0);
         assert_eq!(refused, Answer { admitted: false, debt: 7, at: 9, wait: 3, rows: 0 });
         let long = Answer::new(Verdict::Refused { debt, wait: u64::MAX }, Debt::default(), 0);
-        assert_eq!((long.wait, long.fault(&question())), (LARGEST, None));
+        assert_eq!(long.wait, LARGEST);
         let never = Answer::new(Verdict::NeverFits, debt, 0);
         assert_eq!(never, Answer { admitted: false, debt: 7, at: 9, wait: 0, rows: 0 });
     }
@@ -132,16 +143,26 @@ mod tests {
         assert!(Answer { debt: TOKEN - 1, ..sound }.fault(&asked).is_some());
         assert!(Answer { debt: 30 * TOKEN + 1, ..sound }.fault(&asked).is_some());
         assert!(Answer { at: LARGEST * 2 + 1, ..sound }.fault(&asked).is_some());
-        let refused = Answer { admitted: false, debt: LARGEST, at: 0, wait: LARGEST, rows: 0 };
+        let refused = Answer { admitted: false, debt: 30 * TOKEN, at: 0, wait: 2_000_000, rows: 0 };
         assert_eq!(refused.fault(&asked), None);
-        assert!(Answer { debt: LARGEST + 1, ..refused }.fault(&asked).is_some());
-        assert!(Answer { wait: LARGEST + 1, ..refused }.fault(&asked).is_some());
-        assert!(Answer { wait: 0, ..refused }.fault(&asked).is_some());
+        assert_eq!(Answer { wait: 1, ..refused }.fault(&asked), None, "a debt is told as of now, rounded");
+        assert_eq!(Answer { debt: LARGEST, wait: LARGEST, ..refused }.fault(&asked), None);
+        for nonsense in [
+            Answer { debt: LARGEST + 1, ..refused },
+            Answer { debt: LARGEST, wait: LARGEST + 1, ..refused },
+            Answer { wait: 0, ..refused },
+            Answer { wait: 2_000_001, ..refused },
+            Answer { debt: 29 * TOKEN, ..refused },
+            Answer { debt: 0, ..refused },
+        ] {
+            assert!(nonsense.fault(&asked).is_some(), "{nonsense:?}");
+        }
         let free = Question { cost: 0, ..asked };
         assert_eq!(Answer { debt: 0, ..sound }.fault(&free), None, "asking for nothing leaves any debt");
         assert_eq!(Answer { debt: 31 * TOKEN, ..sound }.fault(&free), None);
+        assert!(Answer { debt: 31 * TOKEN, ..refused }.fault(&free).is_some(), "what is free is never refused");
         let huge = Question { cost: 31 * TOKEN, ..asked };
-        assert_eq!(Answer { wait: 0, ..refused }.fault(&huge), None, "what never fits has no wait");
+        assert_eq!(Answer { wait: 0, debt: 0, ..refused }.fault(&huge), None, "what never fits has no wait");
         let exact = Question { cost: 30 * TOKEN, ..asked };
         assert!(Answer { wait: 0, ..refused }.fault(&exact).is_some());
     }

@@ -25,6 +25,9 @@ const FAULTS = [
   { fault: 'answers:{"admitted":true,"debt":0,"at":1,"wait":0,"rows":1}', cause: /nonsense/ },
   { fault: 'answers:{"admitted":false,"debt":0,"at":1,"wait":0,"rows":0}', cause: /nonsense/ },
   { fault: 'answers:{"admitted":true,"debt":9007199254740991,"at":1}', cause: /nonsense/ },
+  { fault: 'answers:{"admitted":false,"debt":0,"at":1,"wait":5000000,"rows":0}', cause: /nonsense/ },
+  { fault: 'answers:{"admitted":false,"debt":5000000,"at":1,"wait":1000000000000000,"rows":0}', cause: /nonsense/ },
+  { fault: "throws:Durable Object is overloaded.", cause: /overloaded/, own: true },
   { fault: "overloaded:Too many requests are queued", cause: /overloaded/, own: true },
   { fault: "hangs", cause: /no answer within 300 ms/, own: true },
 ];
