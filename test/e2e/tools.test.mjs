@@ -78,10 +78,10 @@ async function decisions() {
   return structuredContent.decisions.map(({ id }) => id);
 }
 
-test("six tools are shipped, listed in this order", async () => {
+test("six tools are shipped, listed first and in this order", async () => {
   for (const era of [legacy, modern]) {
     const { result } = await send(era, "tools/list");
-    assert.deepEqual(result.tools.map(({ name }) => name), TOOLS);
+    assert.deepEqual(result.tools.slice(0, TOOLS.length).map(({ name }) => name), TOOLS);
   }
 });
 
