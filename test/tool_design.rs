@@ -44,7 +44,8 @@ fn the_page_names_the_fields_that_a_tool_has() {
         output: _,
         run: _,
     } = word_count::TOOL;
-    assert!(!name.is_empty());
+    assert_eq!(name, "word_count", "the page calls it by this name");
+    assert!(PAGE.contains(&format!("`src/tools/{name}.rs`")));
     let fields = "name title description cost needs_allowance needs_capability read_only input output run";
     for field in fields.split(' ') {
         assert!(PAGE.contains(&format!("| `{field}` |")), "{field}");
