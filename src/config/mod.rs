@@ -101,8 +101,11 @@ impl Fail {
         }
     }
 
-    fn from_name(name: &str) -> Option<Self> {
-        [Self::Open, Self::Insured, Self::Closed].into_iter().find(|fail| fail.name() == name)
+    /// The policy that a variable names.
+    fn read(variable: &str, given: &str) -> Result<Self, Fault> {
+        let all = [Self::Open, Self::Insured, Self::Closed];
+        let position = variables::choice(variable, given, &all.map(Self::name))?;
+        Ok(all.get(position).copied().unwrap_or(Self::Closed))
     }
 }
 
@@ -136,7 +139,7 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
         0 => RefusalForm::Result,
         _ => RefusalForm::Http,
     };
-    let fail = fail("MCP_FAIL", &variables.text("MCP_FAIL", "open")?)?;
+    let fail = Fail::read("MCP_FAIL", &variables.text("MCP_FAIL", "open")?)?;
     let policy = policy(&variables.text("MCP_RATE_LIMIT", "0.5")?, &variables.text("MCP_RATE_LIMIT_BURST", "30")?)?;
     let timeout = variables.whole("MCP_LIMITER_TIMEOUT_MS", "1000", LONGEST_TIMEOUT_MS)?;
     let max_body = variables.whole("MCP_MAX_REQUEST_BODY", "1048576", LARGEST_BODY)?;
@@ -165,11 +168,6 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
         tools,
         fail,
     })
-}
-
-fn fail(variable: &str, given: &str) -> Result<Fail, Fault> {
-    Fail::from_name(given)
-        .ok_or_else(|| Fault::new(variable, format!("must be \"open\" or \"insured\" or \"closed\", not {given:?}")))
 }
 
 /// The bucket; None when the rate is 0.
@@ -318,7 +316,7 @@ mod tests {
     fn the_policies_are_ordered_by_strictness_and_named() {
         assert!(Fail::Open < Fail::Insured && Fail::Insured < Fail::Closed);
         for fail in [Fail::Open, Fail::Insured, Fail::Closed] {
-            assert_eq!(Fail::from_name(fail.name()), Some(fail));
+            assert_eq!(Fail::read("MCP_FAIL", fail.name()), Ok(fail));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the operator decides tool by tool (`MCP_TOOLS`).
 
 use super::variables::scalar;
-use super::{decimal, fail, Fail, Fault};
+use super::{decimal, Fail, Fault};
 use crate::limiter::policy::{Policy, LARGEST, TOKEN};
 use crate::mcp::json::{self, JsonFault};
 use serde_json::{Map, Value};
@@ -98,7 +98,7 @@ fn one(
                 }
                 settings.cost = cost;
             }
-            "fail" => settings.fail = fail(&path, text.as_deref().unwrap_or_default())?,
+            "fail" => settings.fail = Fail::read(&path, text.as_deref().unwrap_or_default())?,
             _ => return Err(Fault::new(&path, "there is no setting of this name; there are cost and fail")),
         }
     }

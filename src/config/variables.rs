@@ -39,12 +39,16 @@ impl Variables<'_> {
 
     /// The position of what is given in `allowed`.
     pub fn one_of(&self, name: &str, default: &str, allowed: &[&str]) -> Result<usize, Fault> {
-        let given = self.text(name, default)?;
-        allowed.iter().position(|choice| *choice == given).ok_or_else(|| {
-            let allowed: Vec<String> = allowed.iter().map(|choice| format!("{choice:?}")).collect();
-            Fault::new(name, format!("must be {}, not {given:?}", allowed.join(" or ")))
-        })
+        choice(name, &self.text(name, default)?, allowed)
     }
+}
+
+/// The position of `given` in `allowed`.
+pub fn choice(variable: &str, given: &str, allowed: &[&str]) -> Result<usize, Fault> {
+    allowed.iter().position(|choice| *choice == given).ok_or_else(|| {
+        let allowed: Vec<String> = allowed.iter().map(|choice| format!("{choice:?}")).collect();
+        Fault::new(variable, format!("must be {}, not {given:?}", allowed.join(" or ")))
+    })
 }
 
 /// A text, or a number as text; trimmed.

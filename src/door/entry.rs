@@ -50,8 +50,8 @@ impl Entry {
     }
 
     /// Answers what needs no limiter, and makes a call ready that does.
-    pub fn prepare(request: Request, revision: Revision, config: &Config, header: Header<'_>) -> Self {
-        let result = match method::of_request(&request, revision, header) {
+    pub fn prepare(mut request: Request, revision: Revision, config: &Config, header: Header<'_>) -> Self {
+        let result = match method::of_request(&mut request, revision, header) {
             Ok(Method::Initialize(offered)) => Ok(server::initialize_result(offered)),
             Ok(Method::Ping) => Ok(json!({})),
             Ok(Method::Discover) => Ok(server::discover_result()),

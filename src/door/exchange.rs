@@ -42,7 +42,7 @@ impl Exchange<'_> {
     async fn single(&self, request: Request, revision: Revision) -> Reply {
         let is_call = request.method == "tools/call";
         let entry = Entry::prepare(request, revision, self.config, self.header);
-        let (responses, metered) = meter(vec![entry], false, self).await;
+        let (responses, metered) = meter(vec![entry], false, self.config, self.env, self.header).await;
         let reply = responses.first().map_or_else(|| Reply::empty(202), Reply::rpc);
         self.with_limits(reply, is_call, &metered)
     }
@@ -62,7 +62,7 @@ impl Exchange<'_> {
         }
         let has_call = requests.iter().any(|request| request.method == "tools/call");
         let entries = requests.into_iter().map(|request| Entry::prepare(request, revision, self.config, self.header));
-        let (responses, metered) = meter(entries.collect(), true, self).await;
+        let (responses, metered) = meter(entries.collect(), true, self.config, self.env, self.header).await;
         let status = match (&metered.refusal, self.config.refusal) {
             (Some(refusal), RefusalForm::Http) => refusal.http_status(),
             _ => 200,

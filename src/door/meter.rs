@@ -1,12 +1,12 @@
 //! The calls of one POST, admitted together and run, or refused together.
 
 use super::entry::{Entry, ReadyCall};
-use super::exchange::Exchange;
 use crate::caller::{address, CallerKey};
-use crate::config::{Fail, RefusalForm};
+use crate::config::{Config, Fail, RefusalForm};
 use crate::limiter::allowance::Allowance;
 use crate::limiter::ask::{admit, Admission, Outcome, Ruling};
 use crate::limiter::policy::{whole_ms, TOKEN};
+use crate::mcp::headers::Header;
 use crate::mcp::reply::Response;
 use crate::mcp::tool_result::ToolResult;
 use crate::refusal::{AllowanceKind, Reason, Refusal};
@@ -14,6 +14,7 @@ use crate::stats::counts::Limited;
 use crate::stats::flow::count;
 use crate::tools::{Call, Standing};
 use futures_util::future::join_all;
+use worker::Env;
 
 /// The `_meta` key of what is left.
 const ALLOWANCE_KEY: &str = "sluice/allowance";
@@ -27,20 +28,26 @@ pub struct Metered {
 }
 
 /// Answers every entry. The calls among them cost the sum of their costs, and run only if that is admitted.
-pub async fn meter(entries: Vec<Entry>, in_batch: bool, exchange: &Exchange<'_>) -> (Vec<Response>, Metered) {
+pub async fn meter(
+    entries: Vec<Entry>,
+    in_batch: bool,
+    config: &Config,
+    env: &Env,
+    header: Header<'_>,
+) -> (Vec<Response>, Metered) {
     let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
     let cost = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.settings.micro_cost()));
     let wants_verdict = cost > 0 || calls.iter().any(|call| call.tool.needs_allowance);
-    let (Some(first), Some(policy), true) = (calls.first(), exchange.config.policy, wants_verdict) else {
-        let standing = if exchange.config.policy.is_none() { Standing::Unlimited } else { Standing::Unknown };
+    let (Some(first), Some(policy), true) = (calls.first(), config.policy, wants_verdict) else {
+        let standing = if config.policy.is_none() { Standing::Unlimited } else { Standing::Unknown };
         return (run(entries, standing).await, Metered { refusal: None, allowance: None });
     };
     // 3. caller: who is calling. Needed only now that something is to be charged.
-    let caller = address::from_header((exchange.header)(address::ADDRESS_HEADER).as_deref());
+    let caller = address::from_header(header(address::ADDRESS_HEADER).as_deref());
     // 5. limiter: may it run. When that can't be said, the strictest of the tools' policies holds for a batch.
     let fail = calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open);
-    let deadline_ms = exchange.config.limiter_timeout_ms;
-    let outcome = admit(exchange.env, &Admission { caller: &caller, policy, cost, fail, deadline_ms }).await;
+    let deadline_ms = config.limiter_timeout_ms;
+    let outcome = admit(env, &Admission { caller: &caller, policy, cost, fail, deadline_ms }).await;
     count_question(&outcome);
     let allowance = outcome.allowance;
     let reason = match outcome.ruling {
@@ -54,7 +61,7 @@ pub async fn meter(entries: Vec<Entry>, in_batch: bool, exchange: &Exchange<'_>)
         Ruling::Unavailable => Reason::Unavailable,
     };
     let refusal = Refusal { reason, allowance: AllowanceKind::Caller, tool: first.tool.name, in_batch };
-    let form = exchange.config.refusal;
+    let form = config.refusal;
     let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, &caller, allowance)).collect();
     (responses, Metered { refusal: Some(refusal), allowance })
 }

@@ -30,8 +30,9 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-/// Understands `request`, and holds its headers against it when its revision demands that.
-pub fn of_request(request: &Request, revision: Revision, header: Header<'_>) -> Result<Method, RpcError> {
+/// Understands `request`, and holds its headers against it when its revision demands that. The arguments of a call are
+/// taken out of it: they can be large.
+pub fn of_request(request: &mut Request, revision: Revision, header: Header<'_>) -> Result<Method, RpcError> {
     let modern = revision.is_modern();
     if modern {
         check_method(header, &request.method)?;
@@ -83,16 +84,17 @@ fn list_tools(request: &Request) -> Result<Method, RpcError> {
     }
 }
 
-fn tool_call(request: &Request) -> Result<ToolCall, RpcError> {
-    let Some(Value::String(name)) = member(request, "name")? else {
+fn tool_call(request: &mut Request) -> Result<ToolCall, RpcError> {
+    let Some(Value::String(name)) = member(request, "name")?.cloned() else {
         return Err(RpcError::invalid_params("tools/call: params.name must be a string"));
     };
-    let arguments = match member(request, "arguments")? {
+    let params = request.params.as_mut().and_then(Value::as_object_mut);
+    let arguments = match params.and_then(|params| params.remove("arguments")) {
         None => Value::Object(Map::new()),
-        Some(arguments @ Value::Object(_)) => arguments.clone(),
+        Some(arguments @ Value::Object(_)) => arguments,
         Some(_) => return Err(RpcError::invalid_params("tools/call: params.arguments must be an object")),
     };
-    Ok(ToolCall { name: name.clone(), arguments })
+    Ok(ToolCall { name, arguments })
 }
 
 #[cfg(test)]
@@ -109,13 +111,13 @@ mod tests {
         if params != json!("absent") {
             message["params"] = params;
         }
-        let Ok(Body::One(Message::Request(request))) = parse(message.to_string().as_bytes(), 1) else { panic!() };
+        let Ok(Body::One(Message::Request(mut request))) = parse(message.to_string().as_bytes(), 1) else { panic!() };
         let header = |name: &str| match name {
             "mcp-method" => Some(method.to_owned()),
             "mcp-name" => Some("echo".to_owned()),
             _ => None,
         };
-        of_request(&request, revision, &header)
+        of_request(&mut request, revision, &header)
     }
 
     fn code(result: Result<Method, RpcError>) -> (u16, i64) {
@@ -187,9 +189,10 @@ mod tests {
         assert_eq!(code(ask("tools/call", other.clone(), MODERN)), (400, -32020));
         assert!(ask("tools/call", other, LEGACY).is_ok());
         assert_eq!(code(ask("tools/call", json!({"name": 7}), MODERN)), (200, -32602), "the name is looked at first");
-        let Ok(Body::One(Message::Request(request))) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#, 1) else {
+        let Ok(Body::One(Message::Request(mut request))) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"nope"}"#, 1)
+        else {
             panic!()
         };
-        assert_eq!(code(of_request(&request, MODERN, &|_| None)), (400, -32020), "before the method is known");
+        assert_eq!(code(of_request(&mut request, MODERN, &|_| None)), (400, -32020), "before the method is known");
     }
 }

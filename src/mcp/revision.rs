@@ -31,8 +31,14 @@ pub enum Revision {
     V2024_11_05,
 }
 
-/// The names of all revisions, newest first: the same list wherever one is told.
-pub const SUPPORTED: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// All revisions, newest first.
+const ALL: [Revision; 5] =
+    [Revision::V2026_07_28, Revision::V2025_11_25, Revision::V2025_06_18, Revision::V2025_03_26, Revision::V2024_11_05];
+
+/// Their names: the same list wherever one is told.
+pub fn supported() -> [&'static str; 5] {
+    ALL.map(Revision::name)
+}
 
 impl Revision {
     /// What a client gets that asks for a revision which isn't served.
@@ -43,9 +49,7 @@ impl Revision {
 
     /// The revision of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05]
-            .into_iter()
-            .find(|revision| revision.name() == name)
+        ALL.into_iter().find(|revision| revision.name() == name)
     }
 
     /// Its name, a date.
@@ -90,7 +94,7 @@ pub fn of_request(request: &Request, header: Option<&str>) -> Result<Revision, R
             (_, Some(legacy)) => Ok(legacy),
             // `initialize` negotiates, so what the header says doesn't count yet.
             _ if request.method == "initialize" => Ok(Revision::NEWEST_LEGACY),
-            (Some(header), None) => Err(RpcError::unsupported_version(header, &SUPPORTED)),
+            (Some(header), None) => Err(RpcError::unsupported_version(header, &supported())),
         },
     }
 }
@@ -109,7 +113,7 @@ fn modern(request: &Request, claim: Option<&Value>, header: Option<&str>) -> Res
     }
     // A legacy name doesn't come this far: it has the header of a modern one, and so differs from it.
     let Some(revision) = Revision::from_name(version) else {
-        return Err(RpcError::unsupported_version(version, &SUPPORTED));
+        return Err(RpcError::unsupported_version(version, &supported()));
     };
     if !meta(&request.params, CAPABILITIES_KEY).is_some_and(Value::is_object) {
         return Err(RpcError::invalid_envelope(&format!("params._meta needs {CAPABILITIES_KEY}, an object")));
@@ -180,7 +184,8 @@ mod tests {
 
     #[test]
     fn every_name_is_its_revision_and_one_is_modern() {
-        for name in SUPPORTED {
+        assert_eq!(supported(), ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
+        for name in supported() {
             let revision = Revision::from_name(name).unwrap();
             assert_eq!(revision.name(), name);
             assert_eq!(revision.is_modern(), name == "2026-07-28");
@@ -248,7 +253,7 @@ mod tests {
         assert_eq!(of_request(&plain, Some("2024-11-05")), Ok(Revision::V2024_11_05));
         let unknown = of_request(&plain, Some("2031-01-01")).unwrap_err();
         assert_eq!((unknown.status, unknown.code), (400, -32022));
-        assert_eq!(unknown.data, Some(json!({"supported": SUPPORTED, "requested": "2031-01-01"})));
+        assert_eq!(unknown.data, Some(json!({"supported": supported(), "requested": "2031-01-01"})));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the server says of itself, and the form that each era gives to a result.
 
-use super::revision::{Revision, SUPPORTED};
+use super::revision::{supported, Revision};
 use serde_json::{json, Map, Value};
 
 /// For how long a client may keep a list or the discovery, in milliseconds: they change with a deploy only.
@@ -29,7 +29,7 @@ pub fn initialize_result(revision: Revision) -> Value {
 /// The result of `server/discover` (2026-07-28).
 pub fn discover_result() -> Value {
     cacheable(json!({
-        "supportedVersions": SUPPORTED,
+        "supportedVersions": supported(),
         "capabilities": { "tools": {} },
         "instructions": INSTRUCTIONS,
     }))
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn discovery_lists_every_revision_and_can_be_cached() {
         let result = discover_result();
-        assert_eq!(result["supportedVersions"], json!(SUPPORTED));
+        assert_eq!(result["supportedVersions"], json!(supported()));
         assert_eq!(result["capabilities"], json!({"tools": {}}));
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(300_000), &json!("public")));
         assert_eq!(result["resultType"], "complete");

@@ -109,9 +109,14 @@ pub fn defaults() -> Vec<ToolDefault> {
     all().map(|tool| ToolDefault { name: tool.name, cost: tool.cost }).collect()
 }
 
+thread_local! {
+    /// Made at the first `tools/list` in this isolate: that method is free, and deriving schemas isn't.
+    static LIST: Vec<Value> = all().map(Tool::to_json).collect();
+}
+
 /// The entries of `tools/list`.
 pub fn list() -> Vec<Value> {
-    all().map(Tool::to_json).collect()
+    LIST.with(Vec::clone)
 }
 
 impl Tool {
