@@ -14,6 +14,8 @@ import { capture, fail, root } from "./run.mjs";
 const FOLDER = join(root, "test", "guards");
 // The copy has links to these, or builds its own.
 const LINKED = ["node_modules", ".tools"];
+// Without its guard something may never answer. No test takes so long on a slow machine, in milliseconds.
+const LONGEST_MS = 240_000;
 // One target folder for all copies, since only a file or two differ from one to the next.
 const TARGET = join(root, "target", "guards");
 
@@ -64,7 +66,7 @@ async function tryOne({ name, red }) {
   const built = await capture("node", ["scripts/build.mjs", "shipped", "fixtures"], here);
   if (built.code !== 0) return { verdict: "doesn't build", detail: built.out };
   for (const file of red) {
-    const tested = await capture("node", ["--test", "--test-reporter=tap", file], here);
+    const tested = await capture("node", ["--test", `--test-timeout=${LONGEST_MS}`, "--test-reporter=tap", file], here);
     if (tested.code === 0) return { verdict: "UNNOTICED", detail: `${file} still passes` };
     // A file that can't even start proves nothing.
     if (!/^\s*not ok \d+ - (?!.*\.mjs$)/m.test(tested.out)) return { verdict: "no test ran", detail: tested.out.slice(-2_000) };

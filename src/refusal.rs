@@ -5,6 +5,7 @@
 //! programs. Being refused is not an error of the program: it is a value that knows when to come back.
 
 use crate::limiter::policy::whole_seconds;
+use crate::limiter::quota::Quota;
 use crate::mcp::reply::RpcError;
 use crate::mcp::tool_result::ToolResult;
 use serde_json::{json, Value};
@@ -16,31 +17,87 @@ const RPC_CODE: i64 = -31004;
 /// How long to stay away from a limiter that can't answer, in milliseconds.
 const UNAVAILABLE_MS: u64 = 5_000;
 
-/// Why a call doesn't run.
+/// Why a call doesn't run. Waits are in milliseconds, and end when the same call would run, if no other comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Wait so many milliseconds for a token.
+pub enum Reason<'a> {
+    /// Wait for a token.
     Rate {
-        /// Until the same call would run, if no other comes first.
+        /// Until there are enough.
         retry_after_ms: u64,
     },
-    /// The cost is above the capacity, in tokens: it never runs.
-    Capacity {
+    /// The window's calls are used up.
+    Quota {
+        /// Until the next window.
+        retry_after_ms: u64,
+        /// What it allows.
+        quota: Quota,
+        /// The tool whose quota it is; None when it is the caller's.
+        of: Option<&'a str>,
+    },
+    /// Too many calls are running.
+    Busy {
+        /// Until asking again makes sense.
+        retry_after_ms: u64,
+        /// How many are running.
+        running: u64,
+        /// The tool whose slots they are; None when they are the caller's.
+        of: Option<&'a str>,
+        /// The tool that tells how they are doing.
+        status_tool: Option<&'a str>,
+    },
+    /// It never runs: it asks for more than is ever there.
+    Capacity(Excess<'a>),
+    /// The limiter can't be asked, and the policy is closed.
+    Unavailable,
+}
+
+/// What a call asks for that is never there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess<'a> {
+    /// More tokens than the bucket holds.
+    Tokens {
         /// Tokens that it would take.
         cost: u64,
         /// Tokens that the bucket holds.
         capacity: u64,
     },
-    /// The limiter can't be asked, and the policy is closed.
-    Unavailable,
+    /// More calls than the window allows.
+    Calls {
+        /// Calls that it makes.
+        calls: u64,
+        /// What is allowed.
+        quota: Quota,
+        /// The tool whose quota it is; None when it is the caller's.
+        of: Option<&'a str>,
+    },
+    /// More calls than can be spaced out before the last has waited too long.
+    Spaced {
+        /// Calls that it makes.
+        calls: u64,
+        /// The longest that one waits, in milliseconds.
+        within_ms: u64,
+        /// The tool that is spaced out.
+        of: Option<&'a str>,
+    },
+    /// More calls than may run at the same time.
+    Slots {
+        /// Calls that it makes.
+        calls: u64,
+        /// How many of them may.
+        most: u64,
+        /// The tool whose limit it is; None when it is the caller's.
+        of: Option<&'a str>,
+    },
 }
 
-impl Reason {
+impl Reason<'_> {
     /// Its name, out of one closed set.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rate { .. } => "rate",
-            Self::Capacity { .. } => "capacity",
+            Self::Quota { .. } => "quota",
+            Self::Busy { .. } => "busy",
+            Self::Capacity(_) => "capacity",
             Self::Unavailable => "unavailable",
         }
     }
@@ -49,8 +106,16 @@ impl Reason {
 /// Whose limit it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowanceKind {
-    /// The caller's own bucket.
+    /// The caller's.
     Caller,
+    /// One that the caller has for this tool.
+    Tool,
+    /// The one that all callers without a token share.
+    Anonymous,
+    /// The one that all callers share whose tokens aren't verified.
+    Shared,
+    /// The distance between two calls of one tool, whoever makes them.
+    Spacing,
 }
 
 impl AllowanceKind {
@@ -58,6 +123,10 @@ impl AllowanceKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
+            Self::Tool => "tool",
+            Self::Anonymous => "anonymous",
+            Self::Shared => "shared",
+            Self::Spacing => "spacing",
         }
     }
 }
@@ -66,7 +135,7 @@ impl AllowanceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal<'a> {
     /// Why.
-    pub reason: Reason,
+    pub reason: Reason<'a>,
     /// By whose limit.
     pub allowance: AllowanceKind,
     /// The tool that was called.
@@ -79,9 +148,11 @@ impl Refusal<'_> {
     /// Milliseconds to wait; None when waiting doesn't help.
     pub fn retry_after_ms(&self) -> Option<u64> {
         match self.reason {
-            Reason::Rate { retry_after_ms } => Some(retry_after_ms),
+            Reason::Rate { retry_after_ms }
+            | Reason::Quota { retry_after_ms, .. }
+            | Reason::Busy { retry_after_ms, .. } => Some(retry_after_ms),
             Reason::Unavailable => Some(UNAVAILABLE_MS),
-            Reason::Capacity { .. } => None,
+            Reason::Capacity(_) => None,
         }
     }
 
@@ -95,12 +166,17 @@ impl Refusal<'_> {
         let tool = self.tool;
         let what = match self.reason {
             Reason::Rate { .. } => format!("Rate limit reached for {tool}."),
-            Reason::Unavailable => {
-                format!("The rate limiter can't be asked, and {tool} doesn't run without it.")
+            Reason::Quota { quota, of, .. } => format!("Quota of {} used up.", per_window(quota, of)),
+            Reason::Busy { running, of, status_tool, .. } => {
+                let are = if running == 1 { "is" } else { "are" };
+                let running = calls(running, of);
+                let ask = status_tool.map(|status| format!(" Ask {status} how they are doing.")).unwrap_or_default();
+                format!("{running} {are} already running, and no more are allowed.{ask}")
             }
-            Reason::Capacity { cost, capacity } => {
-                let call = if self.in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
-                format!("{call} costs {cost} tokens and the bucket holds {capacity}. It can never run.")
+            Reason::Unavailable => format!("The rate limiter can't be asked, and {tool} doesn't run without it."),
+            Reason::Capacity(excess) => {
+                let one = if self.in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
+                format!("{one} {} It can never run.", excess.text())
             }
         };
         match self.retry_after_seconds() {
@@ -127,9 +203,9 @@ impl Refusal<'_> {
     /// The status as HTTP: 429 (RFC 6585 section 4), or one that fits better.
     pub fn http_status(&self) -> u16 {
         match self.reason {
-            Reason::Rate { .. } => 429,
-            Reason::Unavailable => 503,
-            Reason::Capacity { .. } => 400,
+            Reason::Rate { .. } | Reason::Quota { .. } => 429,
+            Reason::Busy { .. } | Reason::Unavailable => 503,
+            Reason::Capacity(_) => 400,
         }
     }
 
@@ -139,16 +215,63 @@ impl Refusal<'_> {
     }
 }
 
+impl Excess<'_> {
+    fn text(self) -> String {
+        match self {
+            Self::Tokens { cost, capacity } => format!("costs {cost} tokens and the bucket holds {capacity}."),
+            Self::Calls { calls: made, quota, of } => {
+                format!("makes {} and the quota is {}.", calls(made, of), per_window(quota, None))
+            }
+            Self::Spaced { calls: made, within_ms, of } => {
+                format!("makes {} and the last would start after more than {within_ms} ms.", calls(made, of))
+            }
+            Self::Slots { calls: made, most, of } => {
+                format!("makes {} and at most {most} can run at the same time.", calls(made, of))
+            }
+        }
+    }
+}
+
+/// `1000 calls a day`, `10 calls of render an hour`.
+fn per_window(quota: Quota, of: Option<&str>) -> String {
+    let window = quota.window.name();
+    let article = if window == "hour" { "an" } else { "a" };
+    format!("{} {article} {window}", calls(quota.limit, of))
+}
+
+fn calls(count: u64, of: Option<&str>) -> String {
+    let calls = if count == 1 { "call" } else { "calls" };
+    match of {
+        None => format!("{count} {calls}"),
+        Some(tool) => format!("{count} {calls} of {tool}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limiter::quota::Window;
 
-    fn refusal(reason: Reason) -> Refusal<'static> {
+    const DAY: Quota = Quota { limit: 1_000, window: Window::Day };
+
+    fn refusal(reason: Reason<'static>) -> Refusal<'static> {
         Refusal { reason, allowance: AllowanceKind::Caller, tool: "render", in_batch: false }
     }
 
     fn rate(retry_after_ms: u64) -> Refusal<'static> {
         refusal(Reason::Rate { retry_after_ms })
+    }
+
+    fn tokens(cost: u64, capacity: u64) -> Refusal<'static> {
+        refusal(Reason::Capacity(Excess::Tokens { cost, capacity }))
+    }
+
+    fn busy(running: u64, of: Option<&'static str>, status_tool: Option<&'static str>) -> Refusal<'static> {
+        refusal(Reason::Busy { retry_after_ms: 5_000, running, of, status_tool })
+    }
+
+    fn quota(quota: Quota, of: Option<&'static str>) -> Refusal<'static> {
+        refusal(Reason::Quota { retry_after_ms: 18_720_000, quota, of })
     }
 
     #[test]
@@ -160,10 +283,44 @@ mod tests {
             refusal(Reason::Unavailable).text(),
             "The rate limiter can't be asked, and render doesn't run without it. Wait 5 seconds before the next tool call."
         );
-        let capacity = refusal(Reason::Capacity { cost: 40, capacity: 30 });
+        let capacity = tokens(40, 30);
         assert_eq!(capacity.text(), "This call of render costs 40 tokens and the bucket holds 30. It can never run.");
         let batch = Refusal { in_batch: true, ..capacity };
         assert_eq!(batch.text(), "This batch costs 40 tokens and the bucket holds 30. It can never run.");
+        assert_eq!(
+            quota(DAY, None).text(),
+            "Quota of 1000 calls a day used up. Wait 18720 seconds before the next tool call."
+        );
+        assert_eq!(
+            busy(2, Some("render"), Some("render_status")).text(),
+            "2 calls of render are already running, and no more are allowed. Ask render_status how they are doing. \
+             Wait 5 seconds before the next tool call."
+        );
+    }
+
+    #[test]
+    fn one_is_not_many_and_a_callers_own_limit_names_no_tool() {
+        let hour = Quota { limit: 1, window: Window::Hour };
+        assert!(quota(hour, Some("render")).text().starts_with("Quota of 1 call of render an hour used up. "));
+        let one = "1 call is already running, and no more are allowed. Wait 5 seconds before the next tool call.";
+        assert_eq!(busy(1, None, None).text(), one);
+    }
+
+    #[test]
+    fn what_never_fits_says_so() {
+        let batch = |excess| Refusal { in_batch: true, ..refusal(Reason::Capacity(excess)) }.text();
+        assert_eq!(
+            batch(Excess::Calls { calls: 25, quota: Quota { limit: 10, ..DAY }, of: None }),
+            "This batch makes 25 calls and the quota is 10 calls a day. It can never run."
+        );
+        assert_eq!(
+            batch(Excess::Slots { calls: 3, most: 2, of: Some("render") }),
+            "This batch makes 3 calls of render and at most 2 can run at the same time. It can never run."
+        );
+        assert_eq!(
+            batch(Excess::Spaced { calls: 3, within_ms: 2_000, of: Some("render") }),
+            "This batch makes 3 calls of render and the last would start after more than 2000 ms. It can never run."
+        );
     }
 
     #[test]
@@ -172,10 +329,19 @@ mod tests {
         assert!(result.is_error && result.structured.is_none());
         let fields = json!({"reason": "rate", "allowance": "caller", "tool": "render", "retryAfterMs": 1402});
         assert_eq!(result.meta[META_KEY], fields);
-        let capacity = refusal(Reason::Capacity { cost: 40, capacity: 30 }).fields();
-        assert_eq!(capacity, json!({"reason": "capacity", "allowance": "caller", "tool": "render"}));
+        assert_eq!(tokens(40, 30).fields(), json!({"reason": "capacity", "allowance": "caller", "tool": "render"}));
         assert_eq!(refusal(Reason::Unavailable).fields()["retryAfterMs"], 5_000);
         assert_eq!(refusal(Reason::Unavailable).fields()["reason"], "unavailable");
+        let fields = quota(DAY, None).fields();
+        assert_eq!((&fields["reason"], &fields["retryAfterMs"]), (&json!("quota"), &json!(18_720_000)));
+        assert_eq!(busy(2, None, None).fields()["reason"], "busy");
+    }
+
+    #[test]
+    fn every_allowance_has_its_name() {
+        use AllowanceKind::{Anonymous, Caller, Shared, Spacing, Tool};
+        let names = [Caller, Tool, Anonymous, Shared, Spacing].map(AllowanceKind::name);
+        assert_eq!(names, ["caller", "tool", "anonymous", "shared", "spacing"]);
     }
 
     #[test]
@@ -183,9 +349,11 @@ mod tests {
         let error = rate(1_402).to_rpc_error();
         assert_eq!((error.code, error.status, &error.message), (-31004, 429, &rate(1_402).text()));
         assert_eq!(error.data, Some(rate(1_402).fields()));
+        assert_eq!(quota(DAY, None).to_rpc_error().status, 429);
+        assert_eq!(busy(2, None, None).to_rpc_error().status, 503);
         assert_eq!(refusal(Reason::Unavailable).to_rpc_error().status, 503);
-        assert_eq!(refusal(Reason::Capacity { cost: 2, capacity: 1 }).to_rpc_error().status, 400);
+        assert_eq!(tokens(2, 1).to_rpc_error().status, 400);
         assert_eq!(rate(1_402).retry_after_seconds(), Some(2));
-        assert_eq!(refusal(Reason::Capacity { cost: 2, capacity: 1 }).retry_after_seconds(), None);
+        assert_eq!(tokens(2, 1).retry_after_seconds(), None);
     }
 }

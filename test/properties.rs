@@ -9,12 +9,13 @@
 )]
 
 use proptest::prelude::*;
+use sluice::limiter::allowance::{decide, give_back};
 use sluice::limiter::bucket::{ask, Debt, Verdict};
-use sluice::limiter::give_back::{Charge, Ledger};
-use sluice::limiter::memory::{Insured, Memory};
-use sluice::limiter::message::{Answer, Question};
+use sluice::limiter::give_back::Receipt;
+use sluice::limiter::memory::{Heard, Insured, Memory};
+use sluice::limiter::message::Question;
 use sluice::limiter::policy::{drained, span, Policy, SECOND, TOKEN};
-use sluice::limiter::row::{after_alarm, decide, AfterAlarm, Row};
+use sluice::limiter::row::{after_alarm, AfterAlarm, Row};
 
 const NOW: u64 = 1_796_000_000 * SECOND;
 
@@ -171,14 +172,13 @@ proptest! {
         for (step, tokens) in steps {
             now = now.saturating_add_signed(step);
             let question = Question::new(policy, tokens * TOKEN);
-            let decision = decide(row, policy, &question, now);
-            if let Verdict::Refused { wait, .. } = decision.verdict {
-                prop_assert!(wait <= full, "told to wait {wait} us, and a refill takes {full}");
-            }
+            let decision = decide(row.clone(), &question, now).unwrap();
+            let wait = decision.answer.wait;
+            prop_assert!(wait <= full, "told to wait {wait} us, and a refill takes {full}");
             row = decision.write.or(row);
             // Whatever the clock did before: from now on, one refill later everything runs.
-            let later = decide(row, policy, &Question::new(policy, policy.capacity()), now + full);
-            prop_assert!(matches!(later.verdict, Verdict::Admitted(_)));
+            let later = decide(row.clone(), &Question::new(policy, policy.capacity()), now + full).unwrap();
+            prop_assert!(later.answer.admitted);
         }
     }
 
@@ -192,8 +192,8 @@ proptest! {
             let policy = if turn { one } else { other };
             for cost in [0, tokens * TOKEN] {
                 let question = Question::new(policy, cost);
-                let decision = decide(row, policy, &question, now);
-                prop_assert_eq!(Answer::new(decision.verdict, decision.debt, 1).fault(&question), None);
+                let decision = decide(row.clone(), &question, now).unwrap();
+                prop_assert_eq!(decision.answer.fault(&question), None);
                 row = decision.write.or(row);
             }
         }
@@ -207,19 +207,18 @@ proptest! {
         for ((gap, tokens), alarms) in schedule.into_iter().zip(alarms) {
             now += gap;
             for _ in 0..alarms {
-                with = match after_alarm(with, now) {
+                with = match after_alarm(with.clone(), now) {
                     AfterAlarm::Nothing => with,
                     AfterAlarm::Delete => None,
                     AfterAlarm::Again(row) => Some(row),
                 };
             }
             let question = Question::new(policy, tokens * TOKEN);
-            let (left, right) = (decide(with, policy, &question, now), decide(without, policy, &question, now));
-            prop_assert_eq!(left.verdict, right.verdict);
+            let [left, right] = [&with, &without].map(|row| decide(row.clone(), &question, now).unwrap());
+            prop_assert_eq!(left.answer, right.answer);
             (with, without) = (left.write.or(with), right.write.or(without));
-            if let Some(row) = with {
-                let rests_at = Debt { owed: row.debt, at: row.at }.rests_at(row.refill);
-                prop_assert!(row.alarm > 0 && row.alarm <= rests_at, "an alarm is pending, and never later than needed");
+            if let Some(row) = &with {
+                prop_assert!(row.alarm > 0 && row.alarm <= row.rests_at(), "an alarm is pending, and never later than needed");
             }
         }
     }
@@ -233,7 +232,7 @@ proptest! {
         for (gap, there, back, tokens) in calls {
             now += gap;
             let cost = tokens * TOKEN;
-            if let Some(refused) = memory.refuses("a", policy, cost, now) {
+            if let Some(refused) = memory.refuses("a", policy, cost, 1, now) {
                 prop_assert!(matches!(ask(object, policy, cost, now), Verdict::Refused { .. }), "the object would have admitted it");
                 let told = now + refused.wait;
                 prop_assert!(matches!(ask(object, policy, cost, told), Verdict::Admitted(_)), "the wait was too short");
@@ -249,7 +248,7 @@ proptest! {
                 Verdict::Refused { debt, .. } => debt.owed,
                 Verdict::NeverFits => continue,
             };
-            memory.hear("a", owed, sent, now, policy);
+            memory.hear("a", Heard { owed, sent, received: now, calls_left: u64::MAX }, policy);
         }
     }
 
@@ -261,7 +260,7 @@ proptest! {
         for ((gap, tokens), heard) in schedule.into_iter().zip(heard) {
             now += gap;
             if let Some(tokens) = heard {
-                memory.hear("a", tokens * TOKEN, now, now, policy);
+                memory.hear("a", Heard { owed: tokens * TOKEN, sent: now, received: now, calls_left: u64::MAX }, policy);
             }
             if memory.insure("a", policy, tokens * TOKEN, now) == Insured::Admitted {
                 ran.push((now, tokens * TOKEN));
@@ -276,30 +275,32 @@ proptest! {
         backs in proptest::collection::vec(proptest::option::of((0..40_usize, 0..3_usize)), 80),
         turns in proptest::collection::vec(any::<bool>(), 80),
     ) {
-        let (mut debt, mut ledger, mut now) = (Debt::default(), Ledger::default(), NOW);
-        let mut charges: Vec<(Charge, bool)> = Vec::new();
+        let (mut row, mut now): (Option<Row>, u64) = (None, NOW);
+        let mut charges: Vec<(Receipt, bool)> = Vec::new();
         for (((gap, tokens), back), turn) in schedule.into_iter().zip(backs).zip(turns) {
             now += gap;
-            let (cost, policy) = (tokens * TOKEN, if turn { one } else { other });
-            if let Verdict::Admitted(after) = ask(debt, policy, cost, now) {
-                debt = after;
-                charges.push((ledger.charge(charges.len() as u64, cost, now), false));
-            }
-            if let Some((ago, times)) = back {
-                let index = charges.len().saturating_sub(ago + 1);
-                if let Some((charge, given)) = charges.get_mut(index) {
-                    for _ in 0..times {
-                        let before = debt.as_of(policy, now);
-                        debt = ledger.give_back(debt, policy, *charge, now);
-                        prop_assert!(debt.owed + charge.cost >= before.owed, "more came back than was charged");
-                        prop_assert!(!*given || debt == before, "it came back twice");
-                        *given = true;
-                    }
-                }
+            let policy = if turn { one } else { other };
+            let question = Question { id: Some(charges.len() as u64), ..Question::new(policy, tokens * TOKEN) };
+            let decision = decide(row.clone(), &question, now).unwrap();
+            row = decision.write.or(row);
+            charges.extend(decision.answer.receipt.map(|receipt| (receipt, false)));
+            let index = back.map(|(ago, _)| charges.len().saturating_sub(ago + 1));
+            let (Some((_, times)), Some((receipt, given))) = (back, index.and_then(|index| charges.get_mut(index))) else {
+                continue;
+            };
+            for _ in 0..times {
+                let Some(stored) = row.clone() else { break };
+                let owed = stored.bucket("").owed().drained(stored.refill, now).owed;
+                let returned = give_back(stored, receipt, now);
+                prop_assert!(!*given || returned.is_none(), "it came back twice");
+                let left = returned.as_ref().map_or(owed, |row| row.bucket("").owed().drained(row.refill, now).owed);
+                prop_assert!(left + receipt.charges[0].cost >= owed, "more came back than was charged");
+                *given |= returned.is_some();
+                row = returned.or(row);
             }
         }
         // What was never given back keeps to the larger policy.
-        let kept: Vec<_> = charges.iter().filter(|(_, given)| !given).map(|(charge, _)| (charge.at, charge.cost)).collect();
-        within(&kept, one.capacity().max(other.capacity()), one.refill().max(other.refill()))?;
+        let kept = charges.iter().filter(|(_, given)| !given).map(|(receipt, _)| (receipt.at, receipt.charges[0].cost));
+        within(&kept.collect::<Vec<_>>(), one.capacity().max(other.capacity()), one.refill().max(other.refill()))?;
     }
 }

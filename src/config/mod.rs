@@ -4,26 +4,39 @@
 //! ways. The names and defaults are in the README.
 
 pub mod decimal;
+pub mod limits;
 pub mod origins;
+mod plans;
 pub mod tools;
 mod variables;
 
-use crate::limiter::policy::{Policy, PolicyFault};
+use crate::limiter::policy::{Policy, SECOND};
+use limits::{Given, Limits};
 use origins::Origins;
+use plans::Everybody;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use tools::{ToolDefault, ToolSettings};
+use std::rc::Rc;
+use tools::{check_cost, ToolDefault, ToolSettings};
 use variables::Variables;
 
 /// The prefix that makes a variable ours.
 pub const PREFIX: &str = "MCP_";
 
 /// Every variable that is read.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 19] = [
     "MCP_RATE_LIMIT",
     "MCP_RATE_LIMIT_BURST",
     "MCP_CALLER",
+    "MCP_RATE_LIMIT_ANONYMOUS",
+    "MCP_RATE_LIMIT_SHARED",
+    "MCP_PLAN_CLAIM",
+    "MCP_PLANS",
+    "MCP_QUOTA",
+    "MCP_MAX_IN_FLIGHT",
+    "MCP_LEASE_SECONDS",
+    "MCP_MAX_WAIT_MS",
     "MCP_REFUSAL",
     "MCP_FAIL",
     "MCP_LIMITER_TIMEOUT_MS",
@@ -43,11 +56,28 @@ const LARGEST_BODY: u64 = 8 << 20;
 /// The largest batch that can be allowed.
 const LARGEST_BATCH: u64 = 100_000;
 
+/// The longest that a slot can be taken without being given back, in seconds: a day.
+const LONGEST_LEASE_SECONDS: u64 = 86_400;
+
+/// The longest that a call can be held back, in milliseconds: beyond it a client has given up.
+const LONGEST_WAIT_MS: u64 = 60_000;
+
 /// Everything that the operator decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Each caller's bucket; None when buckets are switched off.
-    pub policy: Option<Policy>,
+    /// What holds for each caller.
+    pub limits: Limits,
+    /// The claim of a token that names a plan.
+    pub plan_claim: Option<String>,
+    plans: BTreeMap<String, Limits>,
+    /// The bucket of all callers without a token together.
+    pub anonymous_bucket: Option<Policy>,
+    /// The bucket of all callers together whose tokens aren't verified.
+    pub shared_bucket: Option<Policy>,
+    /// When a slot comes back by itself, in microseconds.
+    pub lease_us: u64,
+    /// The longest that a call is held back, in milliseconds.
+    pub max_wait_ms: u64,
     /// How a refusal is told.
     pub refusal: RefusalForm,
     /// How long a verdict is waited for, in milliseconds.
@@ -60,14 +90,24 @@ pub struct Config {
     pub origins: Origins,
     /// What `/stats` and `/metrics` ask for, if anything.
     pub admin_token: Option<String>,
-    tools: BTreeMap<String, ToolSettings>,
+    tools: BTreeMap<String, Rc<ToolSettings>>,
     fail: Fail,
 }
 
 impl Config {
     /// What holds for the tool of this name.
-    pub fn tool(&self, name: &str) -> ToolSettings {
-        self.tools.get(name).copied().unwrap_or(ToolSettings { cost: 1, fail: self.fail })
+    pub fn tool(&self, name: &str) -> Rc<ToolSettings> {
+        self.tools.get(name).map_or_else(|| Rc::new(ToolSettings::new(1, self.fail)), Rc::clone)
+    }
+
+    /// What holds for all tools that there are, by their names.
+    pub fn tools(&self) -> &BTreeMap<String, Rc<ToolSettings>> {
+        &self.tools
+    }
+
+    /// What holds for a caller of this plan; None when there is no such plan.
+    pub fn plan(&self, name: &str) -> Option<&Limits> {
+        self.plans.get(name)
     }
 }
 
@@ -140,10 +180,27 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
         _ => RefusalForm::Http,
     };
     let fail = Fail::read("MCP_FAIL", &variables.text("MCP_FAIL", "open")?)?;
-    let policy = policy(&variables.text("MCP_RATE_LIMIT", "0.5")?, &variables.text("MCP_RATE_LIMIT_BURST", "30")?)?;
-    let timeout = variables.whole("MCP_LIMITER_TIMEOUT_MS", "1000", LONGEST_TIMEOUT_MS)?;
-    let max_body = variables.whole("MCP_MAX_REQUEST_BODY", "1048576", LARGEST_BODY)?;
-    let max_batch = variables.whole("MCP_MAX_BATCH", "100", LARGEST_BATCH)?;
+    let rate = variables.text("MCP_RATE_LIMIT", "0.5")?;
+    let burst = variables.text("MCP_RATE_LIMIT_BURST", "30")?;
+    let quota = variables.text("MCP_QUOTA", "")?;
+    let max_in_flight = variables.text("MCP_MAX_IN_FLIGHT", "0")?;
+    let given_burst = Given { variable: "MCP_RATE_LIMIT_BURST", text: &burst };
+    let limits = Limits {
+        bucket: limits::bucket(Given { variable: "MCP_RATE_LIMIT", text: &rate }, given_burst)?,
+        quota: limits::quota(Given { variable: "MCP_QUOTA", text: &quota })?,
+        max_in_flight: limits::max_in_flight(Given { variable: "MCP_MAX_IN_FLIGHT", text: &max_in_flight })?,
+    };
+    let shared = |variable: &str| {
+        let rate = variables.text(variable, "100")?;
+        limits::shared_bucket(Given { variable, text: &rate }, given_burst)
+    };
+    let everybody = Everybody { rate: &rate, burst: &burst, quota: &quota, max_in_flight: &max_in_flight };
+    let plans = plans::parse(&variables.table("MCP_PLANS")?, &everybody)?;
+    let plan_claim = Some(variables.text("MCP_PLAN_CLAIM", "")?).filter(|claim| !claim.is_empty());
+    let lease_seconds = variables.whole("MCP_LEASE_SECONDS", "300", 1, LONGEST_LEASE_SECONDS)?;
+    let timeout = variables.whole("MCP_LIMITER_TIMEOUT_MS", "1000", 1, LONGEST_TIMEOUT_MS)?;
+    let max_body = variables.whole("MCP_MAX_REQUEST_BODY", "1048576", 1, LARGEST_BODY)?;
+    let max_batch = variables.whole("MCP_MAX_BATCH", "100", 1, LARGEST_BATCH)?;
     let origins = Origins::parse(&variables.text("MCP_ALLOWED_ORIGINS", "localhost")?)
         .map_err(|what| Fault::new("MCP_ALLOWED_ORIGINS", what))?;
     let admin_token = match variables.get("MCP_ADMIN_TOKEN") {
@@ -156,9 +213,18 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
             return Err(Fault::new("MCP_ADMIN_TOKEN", what));
         }
     };
-    let tools = tools::parse(variables.get("MCP_TOOLS"), tools, fail, policy)?;
+    let table = variables.table("MCP_TOOLS")?;
+    let defaults = tools::Defaults { fail, rate: &rate, burst: &burst, bucket: limits.bucket };
+    let tools = tools::parse(&table, tools, &defaults)?;
+    check_plans(&plans, &table, &tools)?;
     Ok(Config {
-        policy,
+        limits,
+        plan_claim,
+        plans,
+        anonymous_bucket: shared("MCP_RATE_LIMIT_ANONYMOUS")?,
+        shared_bucket: shared("MCP_RATE_LIMIT_SHARED")?,
+        lease_us: lease_seconds.saturating_mul(SECOND),
+        max_wait_ms: variables.whole("MCP_MAX_WAIT_MS", "2000", 0, LONGEST_WAIT_MS)?,
         refusal,
         limiter_timeout_ms: u32::try_from(timeout).unwrap_or(u32::MAX),
         max_request_body: usize::try_from(max_body).unwrap_or(usize::MAX),
@@ -170,26 +236,20 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     })
 }
 
-/// The bucket; None when the rate is 0.
-fn policy(rate: &str, burst: &str) -> Result<Option<Policy>, Fault> {
-    let refill = decimal::micro(rate).ok_or_else(|| {
-        let what = format!("must be tokens a second, such as 0.5, with at most six decimals; not {rate:?}");
-        Fault::new("MCP_RATE_LIMIT", what)
-    })?;
-    let capacity = decimal::whole(burst).filter(|tokens| *tokens > 0).ok_or_else(|| {
-        Fault::new("MCP_RATE_LIMIT_BURST", format!("must be a whole number of tokens, at least 1, not {burst:?}"))
-    })?;
-    let capacity = capacity.saturating_mul(crate::limiter::policy::TOKEN);
-    match Policy::new(capacity, refill) {
-        Ok(policy) => Ok(Some(policy)),
-        Err(PolicyFault::NoRefill) => Ok(None),
-        Err(fault @ (PolicyFault::NoCapacity | PolicyFault::CapacityTooLarge)) => {
-            Err(Fault::new("MCP_RATE_LIMIT_BURST", fault.to_string()))
-        }
-        Err(fault @ (PolicyFault::RefillTooLarge | PolicyFault::FillsTooSlowly)) => {
-            Err(Fault::new("MCP_RATE_LIMIT", fault.to_string()))
+/// Whether every cost that the operator gives fits into the bucket of every plan.
+fn check_plans(
+    plans: &BTreeMap<String, Limits>,
+    given: &Map<String, Value>,
+    tools: &BTreeMap<String, Rc<ToolSettings>>,
+) -> Result<(), Fault> {
+    for (plan, bucket) in plans.iter().filter_map(|(plan, limits)| limits.bucket.map(|bucket| (plan, bucket))) {
+        for (name, settings) in
+            tools.iter().filter(|(name, _)| given.get(*name).is_some_and(|tool| tool.get("cost").is_some()))
+        {
+            check_cost(&format!("MCP_PLANS.{plan}.burst"), name, settings.cost, bucket.capacity_tokens())?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -214,13 +274,17 @@ mod tests {
     #[test]
     fn without_variables_the_defaults_hold() {
         let config = parsed(json!({})).unwrap();
-        assert_eq!(config.policy, Some(Policy::new(30_000_000, 500_000).unwrap()));
+        assert_eq!(config.limits.bucket, Some(Policy::new(30_000_000, 500_000).unwrap()));
         assert_eq!((config.refusal, config.limiter_timeout_ms), (RefusalForm::Result, 1_000));
         assert_eq!((config.max_request_body, config.max_batch), (1_048_576, 100));
         assert_eq!(config.admin_token, None);
-        assert_eq!(config.tool("echo"), ToolSettings { cost: 1, fail: Fail::Open });
+        assert_eq!((config.limits.quota, config.limits.max_in_flight, &config.plan_claim), (None, None, &None));
+        assert_eq!((config.lease_us, config.max_wait_ms), (300_000_000, 2_000));
+        let shared = Policy::new(200_000_000, 100_000_000).ok();
+        assert_eq!((config.anonymous_bucket, config.shared_bucket), (shared, shared));
+        assert_eq!(*config.tool("echo"), ToolSettings::new(1, Fail::Open));
         assert_eq!(config.tool("search").cost, 2);
-        assert_eq!(config.tool("unheard of"), ToolSettings { cost: 1, fail: Fail::Open });
+        assert_eq!(*config.tool("unheard of"), ToolSettings::new(1, Fail::Open));
     }
 
     #[test]
@@ -228,26 +292,35 @@ mod tests {
         let config = parsed(json!({
             "MCP_RATE_LIMIT": 2.5, "MCP_RATE_LIMIT_BURST": 10, "MCP_CALLER": "address", "MCP_REFUSAL": "http", "MCP_FAIL": "closed",
             "MCP_LIMITER_TIMEOUT_MS": "250", "MCP_MAX_REQUEST_BODY": 100, "MCP_MAX_BATCH": " 5 ", "MCP_ALLOWED_ORIGINS": "*",
-            "MCP_TOOLS": {"echo": {"cost": 3}}, "MCP_ADMIN_TOKEN": "s3cret",
+            "MCP_TOOLS": {"echo": {"cost": 3}}, "MCP_ADMIN_TOKEN": "s3cret", "MCP_QUOTA": "5/day", "MCP_MAX_IN_FLIGHT": "4",
+            "MCP_LEASE_SECONDS": 60, "MCP_MAX_WAIT_MS": "0", "MCP_RATE_LIMIT_ANONYMOUS": 7, "MCP_RATE_LIMIT_SHARED": "9",
+            "MCP_PLAN_CLAIM": "plan", "MCP_PLANS": {"pro": {"rate": 3}},
         }))
         .unwrap();
-        assert_eq!(config.policy, Some(Policy::new(10_000_000, 2_500_000).unwrap()));
+        assert_eq!((config.limits.quota.unwrap().limit, config.limits.max_in_flight), (5, Some(4)));
+        assert_eq!((config.lease_us, config.max_wait_ms), (60_000_000, 0));
+        assert_eq!(config.anonymous_bucket, Policy::new(14_000_000, 7_000_000).ok());
+        assert_eq!(config.shared_bucket, Policy::new(18_000_000, 9_000_000).ok());
+        assert_eq!(config.plan_claim.as_deref(), Some("plan"));
+        let pro = Limits { bucket: Policy::new(10_000_000, 3_000_000).ok(), ..config.limits };
+        assert_eq!((config.plan("pro"), config.plan("free")), (Some(&pro), None));
+        assert_eq!(config.limits.bucket, Some(Policy::new(10_000_000, 2_500_000).unwrap()));
         assert_eq!((config.refusal, config.limiter_timeout_ms), (RefusalForm::Http, 250));
         assert_eq!((config.max_request_body, config.max_batch), (100, 5));
         assert_eq!(config.admin_token.as_deref(), Some("s3cret"));
-        assert_eq!(config.tool("echo"), ToolSettings { cost: 3, fail: Fail::Closed });
+        assert_eq!(*config.tool("echo"), ToolSettings::new(3, Fail::Closed));
         assert_eq!(config.tool("unheard of").fail, Fail::Closed);
         assert!(config.origins.allow("https://anywhere.example", "https://sluice.example/mcp"));
         assert_eq!(
-            parsed(json!({"MCP_RATE_LIMIT": "2.5", "MCP_RATE_LIMIT_BURST": "10"})).unwrap().policy,
-            config.policy
+            parsed(json!({"MCP_RATE_LIMIT": "2.5", "MCP_RATE_LIMIT_BURST": "10"})).unwrap().limits.bucket,
+            config.limits.bucket
         );
     }
 
     #[test]
     fn a_rate_of_zero_switches_buckets_off() {
         for zero in [json!(0), json!("0"), json!("0.0"), json!(0.0)] {
-            assert_eq!(parsed(json!({"MCP_RATE_LIMIT": zero})).unwrap().policy, None);
+            assert_eq!(parsed(json!({"MCP_RATE_LIMIT": zero})).unwrap().limits.bucket, None);
         }
     }
 
@@ -277,14 +350,33 @@ mod tests {
             fault(json!({"MCP_FAIL": "ajar"}), "MCP_FAIL"),
             r#"must be "open" or "insured" or "closed", not "ajar""#
         );
-        for (name, most) in
-            [("MCP_LIMITER_TIMEOUT_MS", 60_000_u64), ("MCP_MAX_REQUEST_BODY", 8_388_608), ("MCP_MAX_BATCH", 100_000)]
-        {
-            for value in [json!(0), json!(most + 1), json!("x"), json!(1.5)] {
-                assert!(fault(json!({name: value}), name).contains(&format!("from 1 to {most}, not")));
+        for (name, least, most) in [
+            ("MCP_LIMITER_TIMEOUT_MS", 1, 60_000_u64),
+            ("MCP_MAX_REQUEST_BODY", 1, 8_388_608),
+            ("MCP_MAX_BATCH", 1, 100_000),
+            ("MCP_LEASE_SECONDS", 1, 86_400),
+            ("MCP_MAX_WAIT_MS", 0, 60_000),
+        ] {
+            for value in [json!(least - 1_i64), json!(most + 1), json!("x"), json!(1.5)] {
+                assert!(fault(json!({name: value}), name).contains(&format!("from {least} to {most}, not")));
             }
             assert!(parsed(json!({name: most})).is_ok());
-            assert!(parsed(json!({name: 1})).is_ok());
+            assert!(parsed(json!({name: least})).is_ok());
+        }
+        for (name, value, what) in [
+            ("MCP_QUOTA", json!("5"), "calls in a window"),
+            ("MCP_MAX_IN_FLIGHT", json!("x"), "whole number of calls"),
+            ("MCP_RATE_LIMIT_ANONYMOUS", json!("x"), "tokens a second"),
+            ("MCP_RATE_LIMIT_SHARED", json!("x"), "tokens a second"),
+            ("MCP_PLANS", json!(7), "must be a table"),
+            ("MCP_PLANS", json!("[]"), "must be a table"),
+            ("MCP_PLANS", json!("{"), "isn't JSON that can be read: "),
+            ("MCP_PLAN_CLAIM", json!({}), "must be text"),
+            ("MCP_TOOLS", json!(null), "must be a table, or one as JSON text"),
+            ("MCP_TOOLS", json!(r#"{"echo":{},"echo":{}}"#), "isn't JSON that can be read: "),
+        ] {
+            let found = fault(json!({name: value}), name);
+            assert!(found.contains(what), "{found}");
         }
         assert!(fault(json!({"MCP_ALLOWED_ORIGINS": "https://a.example"}), "MCP_ALLOWED_ORIGINS").contains("host name"));
         for value in [json!(""), json!(" a"), json!("a b"), json!("\u{e9}"), json!(7), json!({})] {
@@ -301,9 +393,31 @@ mod tests {
     }
 
     #[test]
+    fn a_table_and_its_json_text_say_the_same() {
+        let table = json!({"echo": {"cost": 3}});
+        let text = Value::String(table.to_string());
+        assert_eq!(parsed(json!({ "MCP_TOOLS": table })), parsed(json!({ "MCP_TOOLS": text })));
+        let plans = json!({"pro": {"rate": 3}});
+        let text = Value::String(plans.to_string());
+        assert_eq!(parsed(json!({ "MCP_PLANS": plans })), parsed(json!({ "MCP_PLANS": text })));
+    }
+
+    #[test]
+    fn a_cost_above_a_plans_capacity_is_a_fault_of_the_plan() {
+        let plans = |burst: u64| json!({"MCP_PLANS": {"small": {"burst": burst}}, "MCP_TOOLS": {"echo": {"cost": 5}}});
+        assert!(parsed(plans(5)).is_ok());
+        let what = fault(plans(4), "MCP_PLANS.small.burst");
+        assert_eq!(what, "a call of echo costs 5 tokens and the bucket holds 4");
+        assert!(
+            parsed(json!({"MCP_PLANS": {"small": {"burst": 1}}})).is_ok(),
+            "a tool's own cost is not the operator's"
+        );
+    }
+
+    #[test]
     fn an_unknown_name_is_a_fault_and_other_peoples_names_are_not() {
-        let later = "ANONYMOUS RATE_LIMIT_ANONYMOUS TOKEN_UNVERIFIED RATE_LIMIT_SHARED JWKS_URL JWT_ISSUER JWT_AUDIENCE \
-            CALLER_CLAIMS AUTHORIZATION_SERVERS PLAN_CLAIM PLANS QUOTA MAX_IN_FLIGHT LEASE_SECONDS MAX_WAIT_MS UPSTREAM \
+        let later =
+            "ANONYMOUS TOKEN_UNVERIFIED JWKS_URL JWT_ISSUER JWT_AUDIENCE CALLER_CLAIMS AUTHORIZATION_SERVERS UPSTREAM \
             UPSTREAM_AUTH UPSTREAM_TIMEOUT_MS MAX_IN_FLIGHT_SESSION JWT_SECRET UPSTREAM_TOKEN RATE_LIMITS";
         for name in later.split_whitespace().chain([""]).map(|name| format!("{PREFIX}{name}")) {
             let name = name.as_str();

@@ -1,6 +1,7 @@
 //! Reading variables: text, whole numbers and choices, with a fault that names the variable.
 
 use super::{decimal, Fault, PREFIX};
+use crate::mcp::json::{self, JsonFault};
 use serde_json::{Map, Value};
 
 /// Variables by their names.
@@ -28,18 +29,40 @@ impl Variables<'_> {
         }
     }
 
-    /// A whole number from 1 to `most`.
-    pub fn whole(&self, name: &str, default: &str, most: u64) -> Result<u64, Fault> {
-        let given = self.text(name, default)?;
-        match decimal::whole(&given) {
-            Some(number) if (1..=most).contains(&number) => Ok(number),
-            _ => Err(Fault::new(name, format!("must be a whole number from 1 to {most}, not {given:?}"))),
+    /// A whole number from `least` to `most`.
+    pub fn whole(&self, name: &str, default: &str, least: u64, most: u64) -> Result<u64, Fault> {
+        whole(name, &self.text(name, default)?, least, most)
+    }
+
+    /// A table, given as such or as JSON text; empty when there is none.
+    pub fn table(&self, name: &str) -> Result<Map<String, Value>, Fault> {
+        match self.0.get(name) {
+            None => Ok(Map::new()),
+            Some(Value::Object(table)) => Ok(table.clone()),
+            Some(Value::String(text)) => match json::parse(text) {
+                Ok(Value::Object(table)) => Ok(table),
+                Ok(_) => Err(Fault::new(name, NO_TABLE)),
+                Err(JsonFault::Syntax(what) | JsonFault::DuplicateMember(what)) => {
+                    Err(Fault::new(name, format!("isn't JSON that can be read: {what}")))
+                }
+            },
+            Some(_) => Err(Fault::new(name, NO_TABLE)),
         }
     }
 
     /// The position of what is given in `allowed`.
     pub fn one_of(&self, name: &str, default: &str, allowed: &[&str]) -> Result<usize, Fault> {
         choice(name, &self.text(name, default)?, allowed)
+    }
+}
+
+const NO_TABLE: &str = "must be a table, or one as JSON text";
+
+/// A whole number from `least` to `most`.
+pub fn whole(variable: &str, given: &str, least: u64, most: u64) -> Result<u64, Fault> {
+    match decimal::whole(given) {
+        Some(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(Fault::new(variable, format!("must be a whole number from {least} to {most}, not {given:?}"))),
     }
 }
 

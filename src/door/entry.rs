@@ -14,6 +14,7 @@ use crate::stats::counts::UNKNOWN_TOOL;
 use crate::stats::flow::count;
 use crate::tools::{self, arguments, Tool};
 use serde_json::{json, Value};
+use std::rc::Rc;
 
 /// How much of a tool's name that doesn't exist is told back, in characters.
 const NAME_SHOWN: usize = 64;
@@ -35,7 +36,7 @@ pub struct ReadyCall {
     /// What is called.
     pub tool: &'static Tool,
     /// What holds for that.
-    pub settings: ToolSettings,
+    pub settings: Rc<ToolSettings>,
     /// What it is called with.
     pub arguments: Value,
 }

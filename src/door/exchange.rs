@@ -1,33 +1,26 @@
 //! The messages of one POST, led to their answers: a call by itself and a batch alike.
 
 use super::entry::Entry;
-use super::meter::{meter, Metered};
+use super::meter::{Meter, Metered};
 use super::reply::Reply;
-use crate::config::{Config, RefusalForm};
-use crate::limiter::allowance::policy_header;
-use crate::mcp::headers::Header;
+use crate::config::RefusalForm;
 use crate::mcp::message::{self, Body, Message, Request};
 use crate::mcp::reply::{Response, RpcError};
 use crate::mcp::revision::{self, Revision, VERSION_HEADER};
-use worker::Env;
 
 /// What it takes to answer a POST.
 pub struct Exchange<'a> {
-    /// What the operator decided.
-    pub config: &'a Config,
-    /// Where the objects are.
-    pub env: &'a Env,
-    /// The request's headers.
-    pub header: Header<'a>,
+    /// How its calls are metered.
+    pub meter: Meter<'a>,
 }
 
 impl Exchange<'_> {
     /// Answers a whole body.
     pub async fn answer(&self, body: &[u8]) -> Reply {
         // 2. mcp: bytes -> messages, and by which revision each is served.
-        let version = (self.header)(VERSION_HEADER);
+        let version = (self.meter.header)(VERSION_HEADER);
         let version = version.as_deref().map(str::trim);
-        match message::parse(body, self.config.max_batch) {
+        match message::parse(body, self.meter.config.max_batch) {
             Err(error) => Reply::rpc(&Response::without_id(error)),
             Ok(Body::One(Message::Notification { .. })) => Reply::empty(202),
             Ok(Body::One(Message::Response)) => posted_response(version),
@@ -41,8 +34,8 @@ impl Exchange<'_> {
 
     async fn single(&self, request: Request, revision: Revision) -> Reply {
         let is_call = request.method == "tools/call";
-        let entry = Entry::prepare(request, revision, self.config, self.header);
-        let (responses, metered) = meter(vec![entry], false, self.config, self.env, self.header).await;
+        let entry = self.prepare(request, revision);
+        let (responses, metered) = self.meter.meter(vec![entry], false).await;
         let reply = responses.first().map_or_else(|| Reply::empty(202), Reply::rpc);
         self.with_limits(reply, is_call, &metered)
     }
@@ -61,26 +54,32 @@ impl Exchange<'_> {
             return Reply::empty(202);
         }
         let has_call = requests.iter().any(|request| request.method == "tools/call");
-        let entries = requests.into_iter().map(|request| Entry::prepare(request, revision, self.config, self.header));
-        let (responses, metered) = meter(entries.collect(), true, self.config, self.env, self.header).await;
-        let status = match (&metered.refusal, self.config.refusal) {
+        let entries = requests.into_iter().map(|request| self.prepare(request, revision));
+        let (responses, metered) = self.meter.meter(entries.collect(), true).await;
+        let status = match (&metered.refusal, self.meter.config.refusal) {
             (Some(refusal), RefusalForm::Http) => refusal.http_status(),
             _ => 200,
         };
         self.with_limits(Reply::json(status, &responses), has_call, &metered)
     }
 
+    fn prepare(&self, request: Request, revision: Revision) -> Entry {
+        Entry::prepare(request, revision, self.meter.config, self.meter.header)
+    }
+
     /// 7. the door: the reply, with what is left in header fields.
-    fn with_limits(&self, reply: Reply, is_call: bool, metered: &Metered) -> Reply {
-        let (true, Some(policy)) = (is_call, self.config.policy) else {
+    fn with_limits(&self, reply: Reply, is_call: bool, metered: &Metered<'_>) -> Reply {
+        if !is_call || metered.policies.is_empty() {
             return reply;
-        };
-        let mut reply = reply.with("ratelimit-policy", policy_header(policy));
-        if let Some(allowance) = metered.allowance {
-            reply = reply.with("ratelimit", allowance.rate_limit_header());
+        }
+        let mut reply = reply.with("ratelimit-policy", metered.policies.join(", "));
+        if let Some(standing) = &metered.standing {
+            reply = reply.with("ratelimit", standing.header());
         }
         match metered.refusal.and_then(|refusal| refusal.retry_after_seconds()) {
-            Some(seconds) if self.config.refusal == RefusalForm::Http => reply.with("retry-after", seconds.to_string()),
+            Some(seconds) if self.meter.config.refusal == RefusalForm::Http => {
+                reply.with("retry-after", seconds.to_string())
+            }
             _ => reply,
         }
     }

@@ -1,96 +1,218 @@
 //! The calls of one POST, admitted together and run, or refused together.
 
+use super::afterwards;
 use super::entry::{Entry, ReadyCall};
+use super::verdict::{self, Asked};
 use crate::caller::{address, CallerKey};
 use crate::config::{Config, Fail, RefusalForm};
-use crate::limiter::allowance::Allowance;
-use crate::limiter::ask::{admit, Admission, Outcome, Ruling};
-use crate::limiter::policy::{whole_ms, TOKEN};
+use crate::limiter::admit::{admit, Admission, Outcome, Ruling, Spacing, Whose};
+use crate::limiter::allowance;
+use crate::limiter::demand::question;
+use crate::limiter::message::Question;
+use crate::limiter::standing::{policy_item, Allowance, Standing};
 use crate::mcp::headers::Header;
 use crate::mcp::reply::Response;
 use crate::mcp::tool_result::ToolResult;
-use crate::refusal::{AllowanceKind, Reason, Refusal};
+use crate::platform::{now_us, random_id};
+use crate::refusal::Refusal;
 use crate::stats::counts::Limited;
 use crate::stats::flow::count;
-use crate::tools::{Call, Standing};
+use crate::tools::{self, Call};
 use futures_util::future::join_all;
-use worker::Env;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use worker::web_sys::AbortSignal;
+use worker::{Context, Delay, Env};
 
 /// The `_meta` key of what is left.
 const ALLOWANCE_KEY: &str = "sluice/allowance";
 
+/// What it takes to meter calls.
+pub struct Meter<'a> {
+    /// What the operator decided.
+    pub config: &'a Config,
+    /// Where the objects are.
+    pub env: &'a Env,
+    /// What goes on when the answer has gone.
+    pub context: &'a Context,
+    /// The request's headers.
+    pub header: Header<'a>,
+    /// Whether the client has gone.
+    pub client: AbortSignal,
+}
+
 /// What metering came to.
-pub struct Metered {
+#[derive(Default)]
+pub struct Metered<'a> {
     /// Why nothing ran, if nothing did.
-    pub refusal: Option<Refusal<'static>>,
-    /// What is left, where the object told.
-    pub allowance: Option<Allowance>,
+    pub refusal: Option<Refusal<'a>>,
+    /// How the caller stands, where the object told.
+    pub standing: Option<Standing>,
+    /// Everything that limits these calls, as an item of `RateLimit-Policy` each.
+    pub policies: Vec<String>,
 }
 
-/// Answers every entry. The calls among them cost the sum of their costs, and run only if that is admitted.
-pub async fn meter(
-    entries: Vec<Entry>,
-    in_batch: bool,
-    config: &Config,
-    env: &Env,
-    header: Header<'_>,
-) -> (Vec<Response>, Metered) {
-    let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
-    let cost = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.settings.micro_cost()));
-    let wants_verdict = cost > 0 || calls.iter().any(|call| call.tool.needs_allowance);
-    let (Some(first), Some(policy), true) = (calls.first(), config.policy, wants_verdict) else {
-        let standing = if config.policy.is_none() { Standing::Unlimited } else { Standing::Unknown };
-        return (run(entries, standing).await, Metered { refusal: None, allowance: None });
-    };
-    // 3. caller: who is calling. Needed only now that something is to be charged.
-    let caller = address::from_header(header(address::ADDRESS_HEADER).as_deref());
-    // 5. limiter: may it run. When that can't be said, the strictest of the tools' policies holds for a batch.
-    let fail = calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open);
-    let deadline_ms = config.limiter_timeout_ms;
-    let outcome = admit(env, &Admission { caller: &caller, policy, cost, fail, deadline_ms }).await;
-    count_question(&outcome);
-    let allowance = outcome.allowance;
-    let reason = match outcome.ruling {
-        Ruling::Runs => {
-            // 6. tools: run it.
-            let responses = run(entries, allowance.map_or(Standing::Unknown, Standing::Known)).await;
-            return (responses, Metered { refusal: None, allowance });
+impl<'a> Meter<'a> {
+    /// Answers every entry. The calls among them cost the sum of their costs, and run only if that is admitted.
+    pub async fn meter(&'a self, entries: Vec<Entry>, in_batch: bool) -> (Vec<Response>, Metered<'a>) {
+        let config = self.config;
+        let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
+        let limits = &config.limits;
+        let mut asked = question(limits, calls.iter().map(|call| (call.tool.name, &*call.settings)), config.lease_us);
+        let spacings = spacings(&calls);
+        let policies = policies(&asked);
+        let wants_verdict = !asked.is_free() || calls.iter().any(|call| call.tool.needs_allowance);
+        let limited = asked.policy() != Ok(None) || !policies.is_empty() || !spacings.is_empty();
+        let (Some(first), true, true) = (calls.first().copied(), limited, wants_verdict || !spacings.is_empty()) else {
+            let standing = if limited { tools::Standing::Unknown } else { tools::Standing::Unlimited };
+            let responses = run(entries, &standing, &[]).await;
+            return (responses, Metered { policies, ..Metered::default() });
+        };
+        // 3. caller: who is calling. Needed only now that something is to be charged.
+        let caller = address::from_header((self.header)(address::ADDRESS_HEADER).as_deref());
+        // 5. limiter: may it run. When that can't be said, the strictest of the tools' policies holds for a batch.
+        if asked.lease.is_some() || !spacings.is_empty() {
+            asked.id = Some(random_id());
         }
-        Ruling::Waits(us) => Reason::Rate { retry_after_ms: whole_ms(us) },
-        Ruling::NeverFits => Reason::Capacity { cost: cost / TOKEN, capacity: policy.capacity_tokens() },
-        Ruling::Unavailable => Reason::Unavailable,
-    };
-    let refusal = Refusal { reason, allowance: AllowanceKind::Caller, tool: first.tool.name, in_batch };
-    let form = config.refusal;
-    let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, &caller, allowance)).collect();
-    (responses, Metered { refusal: Some(refusal), allowance })
+        let lease = asked.id.filter(|_| asked.lease.is_some()).map(|id| {
+            let client = self.client.clone();
+            afterwards::end_later(self.env, self.context, client, caller.name(), id, config.lease_us)
+        });
+        let first_tool = first.tool.name;
+        let admission = Admission {
+            name: caller.name(),
+            whose: Whose::Caller,
+            calls: calls.iter().filter(|call| call.settings.cost > 0).fold(0, |count: u64, _| count.saturating_add(1)),
+            cost: cost(&calls, ""),
+            question: asked,
+            shared: None,
+            spacings,
+            max_wait_ms: config.max_wait_ms,
+            fail: calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open),
+            deadline_ms: config.limiter_timeout_ms,
+        };
+        let mut outcome = admit(self.env, &admission).await;
+        count_questions(&outcome);
+        let standing = outcome.standing.take();
+        let refusal = self.refusal(&outcome.ruling, &calls, first_tool, in_batch);
+        let Some(refusal) = refusal else {
+            // 6. tools: run it.
+            let told = standing.clone().map_or(tools::Standing::Unknown, tools::Standing::Known);
+            let responses = run(entries, &told, &outcome.turns).await;
+            drop(lease);
+            return (responses, Metered { refusal: None, standing, policies });
+        };
+        if let Some(lease) = lease {
+            // What nobody could tell may have been taken all the same.
+            if matches!(outcome.ruling, Ruling::Refused(_)) && outcome.failed.is_empty() {
+                lease.refused();
+            }
+        }
+        afterwards::give_back(self.env, self.context, std::mem::take(&mut outcome.returns));
+        let left = standing.as_ref().map(|standing| standing.nearest);
+        let form = config.refusal;
+        let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, &caller, left)).collect();
+        (responses, Metered { refusal: Some(refusal), standing, policies })
+    }
+
+    /// The refusal that a ruling makes.
+    fn refusal(
+        &self,
+        ruling: &Ruling,
+        calls: &[&ReadyCall],
+        tool: &'static str,
+        in_batch: bool,
+    ) -> Option<Refusal<'a>> {
+        let named = match ruling {
+            Ruling::Refused(refused) => refused.tool.as_str(),
+            Ruling::Runs | Ruling::Unavailable(_) => "",
+        };
+        // The table's own name, which outlives the ruling.
+        let settings = self.config.tools().get_key_value(named).map(|(tool, settings)| (tool.as_str(), &**settings));
+        let of_tool = |call: &&&ReadyCall| match settings {
+            Some((tool, _)) => call.tool.name == tool,
+            None => call.settings.cost > 0,
+        };
+        let asked = Asked {
+            tool,
+            settings,
+            calls: calls.iter().filter(of_tool).fold(0, |count: u64, _| count.saturating_add(1)),
+            cost: cost(calls, named),
+            limits: &self.config.limits,
+            shared_capacity: 0,
+            max_wait_ms: self.config.max_wait_ms,
+            in_batch,
+        };
+        verdict::refusal(ruling, &asked)
+    }
 }
 
-/// Runs all calls at once.
-async fn run(entries: Vec<Entry>, standing: Standing) -> Vec<Response> {
-    join_all(entries.into_iter().map(|entry| async move {
-        let call = match entry {
-            Entry::Answered(response) => return response,
-            Entry::Call(call) => call,
+/// Micro-tokens that the calls of one tool cost together, or with an empty name all of them.
+fn cost(calls: &[&ReadyCall], tool: &str) -> u64 {
+    let of_tool = calls.iter().filter(|call| tool.is_empty() || call.tool.name == tool);
+    of_tool.fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost()))
+}
+
+/// The distances to keep.
+fn spacings(calls: &[&ReadyCall]) -> Vec<Spacing<'static>> {
+    let mut spacings: BTreeMap<&'static str, Spacing<'static>> = BTreeMap::new();
+    for call in calls {
+        let Some(gap_ms) = call.settings.min_gap_ms else {
+            continue;
         };
-        let result = (call.tool.run)(Call { arguments: call.arguments, standing }).await;
-        count(|counts| counts.ran(call.tool.name, result.is_error));
-        let result = match standing {
-            Standing::Known(allowance) => with_allowance(result, allowance),
-            Standing::Unlimited | Standing::Unknown => result,
-        };
-        Response::new(call.id, Ok(result.into_value(call.revision)))
-    }))
-    .await
+        let tool = call.tool.name;
+        let spacing = spacings.entry(tool).or_insert(Spacing { tool, gap_ms, calls: 0 });
+        spacing.calls = spacing.calls.saturating_add(1);
+    }
+    spacings.into_values().collect()
+}
+
+/// Everything that is asked for, as header fields tell it.
+fn policies(asked: &Question) -> Vec<String> {
+    let now = now_us();
+    let limits = allowance::limits(asked).unwrap_or_default();
+    limits.iter().map(|limit| policy_item(limit, now)).collect()
+}
+
+/// Runs all calls at once, each in its turn where its tool is spaced out.
+async fn run(entries: Vec<Entry>, standing: &tools::Standing, turns: &[(String, u64)]) -> Vec<Response> {
+    let mut turns: BTreeMap<&str, u64> = turns.iter().map(|(tool, ms)| (tool.as_str(), *ms)).collect();
+    let calls = entries.into_iter().map(|entry| {
+        let held_ms = entry.ready().and_then(|call| {
+            let turn = turns.get_mut(call.tool.name)?;
+            let gap = call.settings.min_gap_ms.unwrap_or_default();
+            Some(std::mem::replace(turn, turn.saturating_add(gap)))
+        });
+        run_one(entry, standing, held_ms.unwrap_or_default())
+    });
+    let calls: Vec<_> = calls.collect();
+    join_all(calls).await
+}
+
+async fn run_one(entry: Entry, standing: &tools::Standing, held_ms: u64) -> Response {
+    let call = match entry {
+        Entry::Answered(response) => return response,
+        Entry::Call(call) => call,
+    };
+    if held_ms > 0 {
+        Delay::from(Duration::from_millis(held_ms)).await;
+    }
+    let result = (call.tool.run)(Call { arguments: call.arguments, standing: standing.clone() }).await;
+    count(|counts| counts.ran(call.tool.name, result.is_error));
+    let result = match standing {
+        tools::Standing::Known(standing) => with_allowance(result, standing.nearest),
+        tools::Standing::Unlimited | tools::Standing::Unknown => result,
+    };
+    Response::new(call.id, Ok(result.into_value(call.revision)))
 }
 
 /// Refuses a call. As HTTP the whole POST is refused, so there every other request is too.
 fn refuse(
     entry: Entry,
-    refusal: Refusal<'static>,
+    refusal: Refusal<'_>,
     form: RefusalForm,
     caller: &CallerKey,
-    allowance: Option<Allowance>,
+    left: Option<Allowance>,
 ) -> Response {
     match (entry, form) {
         (Entry::Answered(response), RefusalForm::Result) => response,
@@ -102,8 +224,8 @@ fn refuse(
                 RefusalForm::Http => Err(refusal.to_rpc_error()),
                 RefusalForm::Result => {
                     let result = refusal.to_tool_result();
-                    let result = match allowance {
-                        Some(allowance) => with_allowance(result, allowance),
+                    let result = match left {
+                        Some(left) => with_allowance(result, left),
                         None => result,
                     };
                     Ok(result.into_value(call.revision))
@@ -114,8 +236,8 @@ fn refuse(
     }
 }
 
-fn with_allowance(result: ToolResult, allowance: Allowance) -> ToolResult {
-    match serde_json::to_value(allowance) {
+fn with_allowance(result: ToolResult, left: Allowance) -> ToolResult {
+    match serde_json::to_value(left) {
         Ok(value) => result.with_meta(ALLOWANCE_KEY, value),
         Err(_) => result,
     }
@@ -131,13 +253,13 @@ fn limited(refusal: &Refusal<'_>, caller: &CallerKey) -> Limited {
     }
 }
 
-/// 8. stats: what the question to the limiter cost.
-fn count_question(outcome: &Outcome) {
+/// 8. stats: what the questions to the limiter cost.
+fn count_questions(outcome: &Outcome) {
     count(|counts| {
-        counts.questions = counts.questions.saturating_add(u64::from(outcome.asked));
+        counts.questions = counts.questions.saturating_add(outcome.questions);
         counts.rows_written = counts.rows_written.saturating_add(outcome.rows_written);
         counts.remembered = counts.remembered.saturating_add(u64::from(outcome.remembered));
-        if let Some(policy) = outcome.failed {
+        for policy in &outcome.failed {
             counts.failed(policy.name());
         }
     });

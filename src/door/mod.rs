@@ -1,9 +1,10 @@
 //! HTTP in and out: the only place where a client's request is read and its answer made.
 //!
 //! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST
-//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run. `pages.rs`
-//! is what is read with GET, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
+//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run, with `verdict.rs` to
+//! say why not and `afterwards.rs` for what is done when the answer has gone. `pages.rs` is what is read with GET, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
+mod afterwards;
 mod body;
 mod entry;
 mod environment;
@@ -12,10 +13,12 @@ mod media;
 mod meter;
 mod pages;
 mod reply;
+mod verdict;
 
 use crate::config::Config;
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use exchange::Exchange;
+use meter::Meter;
 use reply::Reply;
 use worker::{console_error, Context, Env, Headers, Method, Request, Response, Result};
 
@@ -62,7 +65,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
     let reply = match (request.method(), path.as_str()) {
         (Method::Options, _) => reply::preflight(request.headers(), methods),
         (Method::Post, "/mcp") => {
-            let reply = post(&mut request, config, &env).await;
+            let reply = post(&mut request, config, &env, &context).await;
             crate::stats::flow::send_later(&env, &context);
             reply
         }
@@ -79,7 +82,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
 }
 
 /// One POST to the endpoint, from its headers on.
-async fn post(request: &mut Request, config: &Config, env: &Env) -> Reply {
+async fn post(request: &mut Request, config: &Config, env: &Env, context: &Context) -> Reply {
     let headers = request.headers();
     if let Err(reply) = media::check(&|name| header(headers, name)) {
         return reply;
@@ -89,7 +92,9 @@ async fn post(request: &mut Request, config: &Config, env: &Env) -> Reply {
         Err(reply) => return reply,
     };
     let headers = request.headers();
-    Exchange { config, env, header: &|name| header(headers, name) }.answer(&body).await
+    let client = request.inner().signal();
+    let meter = Meter { config, env, context, header: &|name| header(headers, name), client };
+    Exchange { meter }.answer(&body).await
 }
 
 /// A header's value. Those that came more than once are joined by commas.

@@ -39,7 +39,12 @@ impl Debt {
     /// The debt as of `now`. A clock that went back is taken as no time passed, and the new time counts from here on,
     /// which bounds what a wrong clock can lock out to one full refill.
     pub fn as_of(self, policy: Policy, now: u64) -> Self {
-        Self { owed: self.owed.saturating_sub(drained(now.saturating_sub(self.at), policy.refill())), at: now }
+        self.drained(policy.refill(), now)
+    }
+
+    /// The same, where all that is known of the policy is what drains each second.
+    pub fn drained(self, refill: u64, now: u64) -> Self {
+        Self { owed: self.owed.saturating_sub(drained(now.saturating_sub(self.at), refill)), at: now }
     }
 
     /// The microsecond at which nothing is owed any more, if nothing is added; at the latest in the year 2255, so that it

@@ -1,162 +1,163 @@
 //! Giving back what a call was charged and did not use: it was never sent, or another allowance refused it.
 //!
-//! Debt drains oldest first, so what is left of a charge is what is owed less what was charged after it. What comes back
-//! is that part of its cost, once; so giving back never mints a token, under whatever policy either was asked. Of what
-//! was charged later some may have been given back too: that is not looked at, which gives back too little, never too
-//! much.
-//!
-//! Nothing asks for this yet: a caller's own bucket is the only allowance. The first that is shared has to put the ledger
-//! into the row, and the charge into the messages.
+//! What comes back is told by a receipt, which the verdict gave. Debt drains oldest first, so what is left of a charge is
+//! what is owed less what was charged after it. What comes back is that part of its cost, once; so giving back never mints
+//! a token, under whatever policy either was asked. Of what was charged later some may have been given back too: that is
+//! not looked at, which gives back too little, never too much.
 
 use super::bucket::Debt;
-use super::policy::Policy;
+use super::policy::SECOND;
+use serde::{Deserialize, Serialize};
 
-/// What a verdict would tell of a call that was charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// For how long a receipt is good, in microseconds. A front that gives back does so within seconds.
+pub const GOOD_FOR: u64 = 120 * SECOND;
+
+/// How many receipts are remembered as used. When there are more, nothing is given back until some are too old to be used.
+pub const MOST_RETURNED: usize = 1_000;
+
+/// What was charged since a bucket was made, in micro-tokens, whether it drained since or not. Unused while nobody asks for
+/// receipts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The microsecond of the first charge.
+    pub since: u64,
+    /// All charges together.
+    pub charged: u64,
+}
+
+/// What one bucket charged for a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Charge {
-    /// Never used twice.
+    /// Whose bucket: a tool's, or with an empty name the caller's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// Micro-tokens.
+    pub cost: u64,
+    /// The ledger's sum with this cost in it.
+    pub after: u64,
+}
+
+/// What one quota counted for a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Whose quota: a tool's, or with an empty name the caller's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// What a verdict tells of a call that it charged, and what is sent to have it back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Random, below 2^52.
     pub id: u64,
     /// The microsecond at which it was charged.
     pub at: u64,
-    /// Micro-tokens.
-    pub cost: u64,
-    /// All micro-tokens that had been charged by then, this cost included, whether they drained since or not.
-    pub charged_after: u64,
+    /// Bucket by bucket.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charges: Vec<Charge>,
+    /// Quota by quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<Counted>,
 }
 
-/// What was charged and given back since the bucket was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    since: u64,
-    charged: u64,
-    returned: Vec<Charge>,
+/// A receipt that was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// Its id.
+    pub id: u64,
+    /// When it is too old to be used again.
+    pub until: u64,
 }
 
 impl Ledger {
-    /// Enters a charge of `cost` micro-tokens, made at `now` (microseconds).
-    pub fn charge(&mut self, id: u64, cost: u64, now: u64) -> Charge {
+    /// Whether nobody ever asked for a receipt.
+    pub fn is_unused(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Enters a charge of `cost` micro-tokens made at `now` (microseconds), and tells the sum with it.
+    pub fn enter(&mut self, cost: u64, now: u64) -> u64 {
         if self.charged == 0 {
             self.since = now;
         }
         self.charged = self.charged.saturating_add(cost);
-        Charge { id, at: now, cost, charged_after: self.charged }
+        self.charged
     }
 
-    /// Gives back what is left of `charge` at `now` (microseconds), and tells what is owed then.
-    pub fn give_back(&mut self, debt: Debt, policy: Policy, charge: Charge, now: u64) -> Debt {
-        let current = debt.as_of(policy, now);
-        let charged = self.charged;
-        let left = |charge: &Charge| {
-            let later = charged.saturating_sub(charge.charged_after);
-            charge.cost.min(current.owed.saturating_sub(later))
-        };
-        let known = charge.at >= self.since && charge.charged_after <= charged;
-        if !known || self.returned.iter().any(|returned| returned.id == charge.id) {
-            return current;
+    /// What of `charge`, made at `at`, is left to give back; `debt` is as of now.
+    pub fn left(&self, debt: Debt, charge: &Charge, at: u64) -> u64 {
+        let known = at >= self.since && charge.after <= self.charged;
+        let later = self.charged.saturating_sub(charge.after);
+        if known {
+            charge.cost.min(debt.owed.saturating_sub(later))
+        } else {
+            0
         }
-        let owed = current.owed.saturating_sub(left(&charge));
-        // What has nothing left never has again, so its id need not be kept.
-        self.returned.retain(|returned| left(returned) > 0);
-        self.returned.push(charge);
-        Debt { owed, at: now }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::bucket::{ask, Verdict};
-    use crate::limiter::policy::{SECOND, TOKEN};
+    use crate::limiter::policy::TOKEN;
 
     const NOW: u64 = 1_796_000_000 * SECOND;
 
-    fn policy() -> Policy {
-        Policy::new(30 * TOKEN, TOKEN / 2).unwrap()
+    fn charge(ledger: &mut Ledger, tokens: u64, now: u64) -> Charge {
+        let cost = tokens * TOKEN;
+        Charge { tool: String::new(), cost, after: ledger.enter(cost, now) }
     }
 
-    fn charge(debt: &mut Debt, ledger: &mut Ledger, id: u64, tokens: u64, now: u64) -> Charge {
-        let Verdict::Admitted(after) = ask(*debt, policy(), tokens * TOKEN, now) else { panic!("refused") };
-        *debt = after;
-        ledger.charge(id, tokens * TOKEN, now)
+    fn left(ledger: &Ledger, tokens: u64, charge: &Charge, at: u64) -> u64 {
+        ledger.left(Debt { owed: tokens * TOKEN, at: NOW }, charge, at) / TOKEN
     }
 
     #[test]
-    fn what_was_just_charged_comes_back_whole_and_once() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        let one = charge(&mut debt, &mut ledger, 1, 20, NOW);
-        let two = charge(&mut debt, &mut ledger, 2, 5, NOW);
-        let after = ledger.give_back(debt, policy(), two, NOW);
-        assert_eq!(after, Debt { owed: 20 * TOKEN, at: NOW });
-        assert_eq!(ledger.give_back(after, policy(), two, NOW), after, "twice gives nothing");
-        assert_eq!(ledger.give_back(after, policy(), one, NOW).owed, 5 * TOKEN, "as if the other still lay above it");
+    fn what_was_just_charged_comes_back_whole() {
+        let mut ledger = Ledger::default();
+        let one = charge(&mut ledger, 20, NOW);
+        let two = charge(&mut ledger, 5, NOW);
+        assert_eq!(left(&ledger, 25, &two, NOW), 5);
+        assert_eq!(left(&ledger, 25, &one, NOW), 20);
+        assert_eq!(left(&ledger, 20, &one, NOW), 15, "as if the other still lay above it");
     }
 
     #[test]
     fn what_has_drained_meanwhile_does_not_come_back() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        let one = charge(&mut debt, &mut ledger, 1, 10, NOW);
-        let later = NOW + 12 * SECOND;
-        charge(&mut debt, &mut ledger, 2, 10, later);
-        assert_eq!(
-            ledger.give_back(debt, policy(), one, later).owed,
-            10 * TOKEN,
-            "six had drained, and four come back"
-        );
-    }
-
-    #[test]
-    fn nothing_is_minted_when_the_refill_changed_in_between() {
-        let fast = Policy::new(30 * TOKEN, 10 * TOKEN).unwrap();
-        let slow = Policy::new(30 * TOKEN, TOKEN / 10).unwrap();
         let mut ledger = Ledger::default();
-        let one = ledger.charge(1, 10 * TOKEN, NOW);
-        let later = NOW + 9 * SECOND / 10;
-        let Verdict::Admitted(debt) = ask(Debt { owed: 10 * TOKEN, at: NOW }, fast, 10 * TOKEN, later) else {
-            panic!()
-        };
-        ledger.charge(2, 10 * TOKEN, later);
-        assert_eq!(debt.owed, 11 * TOKEN);
-        assert_eq!(ledger.give_back(debt, slow, one, later).owed, 10 * TOKEN, "one token of the first was left");
-    }
-
-    #[test]
-    fn giving_back_never_takes_from_a_later_charge() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        charge(&mut debt, &mut ledger, 1, 1, NOW);
-        let two = charge(&mut debt, &mut ledger, 2, 1, NOW);
-        let three = charge(&mut debt, &mut ledger, 3, 1, NOW);
-        debt = ledger.give_back(debt, policy(), two, NOW);
-        let later = NOW + 4 * SECOND;
-        charge(&mut debt, &mut ledger, 4, 1, later);
-        assert_eq!(ledger.give_back(debt, policy(), three, later).owed, TOKEN);
+        let one = charge(&mut ledger, 10, NOW);
+        charge(&mut ledger, 10, NOW);
+        assert_eq!(left(&ledger, 14, &one, NOW), 4, "six had drained");
+        assert_eq!(left(&ledger, 9, &one, NOW), 0);
     }
 
     #[test]
     fn a_charge_of_another_bucket_gives_nothing() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        let one = charge(&mut debt, &mut ledger, 1, 10, NOW);
-        assert_eq!(ledger.give_back(debt, policy(), Charge { at: NOW - 1, ..one }, NOW).owed, 10 * TOKEN);
-        let unheard_of = Charge { charged_after: one.charged_after + 1, ..one };
-        assert_eq!(ledger.give_back(debt, policy(), unheard_of, NOW).owed, 10 * TOKEN);
-        charge(&mut debt, &mut ledger, 2, 1, NOW + SECOND);
+        let mut ledger = Ledger::default();
+        let one = charge(&mut ledger, 10, NOW);
+        assert_eq!(left(&ledger, 10, &one, NOW), 10);
+        assert_eq!(left(&ledger, 10, &one, NOW - 1), 0, "it was made before the bucket was");
+        let unheard_of = Charge { after: one.after + 1, ..one.clone() };
+        assert_eq!(left(&ledger, 10, &unheard_of, NOW), 0);
+        charge(&mut ledger, 1, NOW + SECOND);
         assert_eq!(ledger.since, NOW, "a bucket begins with its first charge");
-        assert_eq!(ledger.give_back(debt, policy(), one, NOW + SECOND).owed, TOKEN);
     }
 
     #[test]
-    fn the_ledger_forgets_what_has_nothing_left() {
-        let (mut debt, mut ledger) = (Debt::default(), Ledger::default());
-        for id in 0..10 {
-            let now = NOW + id * 100 * SECOND;
-            let back = charge(&mut debt, &mut ledger, id, 1, now);
-            debt = ledger.give_back(debt, policy(), back, now);
-            assert_eq!(ledger.returned.len(), 1);
-        }
-        let first = charge(&mut debt, &mut ledger, 100, 5, NOW + 2_000 * SECOND);
-        let second = charge(&mut debt, &mut ledger, 101, 5, NOW + 2_000 * SECOND);
-        debt = ledger.give_back(debt, policy(), second, NOW + 2_000 * SECOND);
-        debt = ledger.give_back(debt, policy(), first, NOW + 2_000 * SECOND);
-        assert_eq!(debt.owed, 5 * TOKEN, "too little rather than too much");
-        assert_eq!(ledger.returned.len(), 2, "what could still come back is remembered");
+    fn what_is_stored_and_sent_is_what_it_always_was() {
+        let stored = r#"{"since":5,"charged":7}"#;
+        assert_eq!(serde_json::to_string(&Ledger { since: 5, charged: 7 }).unwrap(), stored);
+        let receipt = Receipt {
+            id: 1,
+            at: 2,
+            charges: vec![Charge { tool: "echo".into(), cost: 3, after: 4 }],
+            counted: vec![Counted { tool: String::new(), calls: 5 }],
+        };
+        let sent = r#"{"id":1,"at":2,"charges":[{"tool":"echo","cost":3,"after":4}],"counted":[{"calls":5}]}"#;
+        assert_eq!(serde_json::to_string(&receipt).unwrap(), sent);
+        assert_eq!(serde_json::from_str::<Receipt>(sent).unwrap(), receipt);
+        assert!(Ledger::default().is_unused() && !Ledger { since: 0, charged: 1 }.is_unused());
     }
 }

@@ -24,10 +24,15 @@ const SEARCH_EVERY: u64 = SECOND;
 
 /// What was heard from a caller's object.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
-    owed: u64,
-    sent: u64,
-    received: u64,
+pub struct Heard {
+    /// Micro-tokens owed.
+    pub owed: u64,
+    /// When the question was sent.
+    pub sent: u64,
+    /// When its answer had come.
+    pub received: u64,
+    /// Calls that the caller's quota had left; [`u64::MAX`] when it has none.
+    pub calls_left: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,8 +71,9 @@ pub struct Remembered {
 }
 
 impl Memory {
-    /// Keeps what an object told: `owed`, in answer to a question sent at `sent` and answered by `now`.
-    pub fn hear(&mut self, caller: &str, owed: u64, sent: u64, now: u64, policy: Policy) {
+    /// Keeps what an object told.
+    pub fn hear(&mut self, caller: &str, heard: Heard, policy: Policy) {
+        let Heard { owed, sent, received: now, .. } = heard;
         let Some(entry) = self.entry(caller, now) else {
             return;
         };
@@ -75,16 +81,17 @@ impl Memory {
         if entry.heard.is_some_and(|old| (sent, owed) < (old.sent, old.owed) && old.sent <= now) {
             return;
         }
-        entry.heard = Some(Heard { owed, sent, received: now });
+        entry.heard = Some(heard);
         let rests_at = Debt { owed, at: now }.rests_at(policy.refill());
         entry.rests_at = entry.rests_at.max(rests_at);
     }
 
-    /// A refusal of a call of `cost`, if what is remembered is enough to give one.
-    pub fn refuses(&self, caller: &str, policy: Policy, cost: u64, now: u64) -> Option<Remembered> {
+    /// A refusal of `calls` that cost `cost` together, if what is remembered is enough to give one. It isn't when the quota
+    /// would refuse them too, and tell a longer wait.
+    pub fn refuses(&self, caller: &str, policy: Policy, cost: u64, calls: u64, now: u64) -> Option<Remembered> {
         let heard = self.callers.get(caller)?.heard?;
         let fresh = now < heard.sent.saturating_add(HEARD_FOR) && now >= heard.received;
-        if !fresh || cost == 0 {
+        if !fresh || cost == 0 || heard.calls_left < calls {
             return None;
         }
         let lowest = Debt { owed: heard.owed, at: heard.sent };
@@ -151,45 +158,57 @@ mod tests {
         Policy::new(30 * TOKEN, TOKEN / 2).unwrap()
     }
 
+    fn told(owed: u64, sent: u64, received: u64) -> Heard {
+        Heard { owed, sent, received, calls_left: u64::MAX }
+    }
+
     fn heard(owed: u64, sent: u64, received: u64) -> Memory {
         let mut memory = Memory::default();
-        memory.hear("a", owed, sent, received, policy());
+        memory.hear("a", told(owed, sent, received), policy());
         memory
     }
 
     #[test]
     fn a_remembered_debt_refuses_what_the_object_would_and_tells_no_shorter_wait() {
         let memory = heard(30 * TOKEN, NOW, NOW + 5_000);
-        let refused = memory.refuses("a", policy(), TOKEN, NOW + 5_000).unwrap();
+        let refused = memory.refuses("a", policy(), TOKEN, 1, NOW + 5_000).unwrap();
         assert_eq!(refused.wait, 2 * SECOND, "as if the object had counted when its answer came");
         assert_eq!(refused.debt, Debt { owed: 30 * TOKEN, at: NOW + 5_000 });
-        assert!(memory.refuses("a", policy(), TOKEN, NOW + 2 * SECOND - 1).is_some());
-        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 2 * SECOND), None, "as if it had counted when asked");
+        assert!(memory.refuses("a", policy(), TOKEN, 1, NOW + 2 * SECOND - 1).is_some());
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW + 2 * SECOND), None, "as if it had counted when asked");
     }
 
     #[test]
     fn what_isnt_refused_from_memory_is_left_to_the_object() {
         let memory = heard(29 * TOKEN, NOW, NOW);
-        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW), None);
-        assert!(memory.refuses("a", policy(), 2 * TOKEN, NOW).is_some(), "a dearer tool is refused all the same");
-        assert_eq!(memory.refuses("a", policy(), 0, NOW), None);
-        assert_eq!(memory.refuses("a", policy(), 31 * TOKEN, NOW), None, "what never fits has no wait");
-        assert_eq!(memory.refuses("b", policy(), TOKEN, NOW), None);
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW), None);
+        assert!(memory.refuses("a", policy(), 2 * TOKEN, 1, NOW).is_some(), "a dearer tool is refused all the same");
+        assert_eq!(memory.refuses("a", policy(), 0, 1, NOW), None);
+        assert_eq!(memory.refuses("a", policy(), 31 * TOKEN, 1, NOW), None, "what never fits has no wait");
+        assert_eq!(memory.refuses("b", policy(), TOKEN, 1, NOW), None);
+    }
+
+    #[test]
+    fn what_the_quota_would_refuse_too_is_left_to_the_object() {
+        let mut memory = Memory::default();
+        memory.hear("a", Heard { calls_left: 2, ..told(30 * TOKEN, NOW, NOW) }, policy());
+        assert!(memory.refuses("a", policy(), TOKEN, 2, NOW).is_some());
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 3, NOW), None);
     }
 
     #[test]
     fn an_answer_that_was_overtaken_changes_nothing() {
         let mut memory = heard(30 * TOKEN, NOW, NOW + 5);
-        memory.hear("a", 29 * TOKEN, NOW, NOW + 6, policy());
-        assert!(memory.refuses("a", policy(), TOKEN, NOW + 6).is_some(), "sent in the same instant, lower");
-        memory.hear("a", 30 * TOKEN, NOW, NOW + 7, policy());
-        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 7).unwrap().wait, 2 * SECOND, "the same, heard later");
-        memory.hear("a", 0, NOW - 1, NOW + 7, policy());
-        assert!(memory.refuses("a", policy(), TOKEN, NOW + 7).is_some(), "sent before");
-        memory.hear("a", 0, NOW + 1, NOW + 8, policy());
-        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW + 8), None, "sent later");
+        memory.hear("a", told(29 * TOKEN, NOW, NOW + 6), policy());
+        assert!(memory.refuses("a", policy(), TOKEN, 1, NOW + 6).is_some(), "sent in the same instant, lower");
+        memory.hear("a", told(30 * TOKEN, NOW, NOW + 7), policy());
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW + 7).unwrap().wait, 2 * SECOND, "the same, heard later");
+        memory.hear("a", told(0, NOW - 1, NOW + 7), policy());
+        assert!(memory.refuses("a", policy(), TOKEN, 1, NOW + 7).is_some(), "sent before");
+        memory.hear("a", told(0, NOW + 1, NOW + 8), policy());
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW + 8), None, "sent later");
         let mut ahead = heard(30 * TOKEN, NOW, NOW);
-        ahead.hear("a", TOKEN, NOW - SECOND, NOW - SECOND, policy());
+        ahead.hear("a", told(TOKEN, NOW - SECOND, NOW - SECOND), policy());
         assert!(ahead.status("a", policy(), NOW - SECOND).is_some(), "the clock went back: the old one is void");
     }
 
@@ -197,10 +216,10 @@ mod tests {
     fn a_debt_is_remembered_for_ten_seconds() {
         let slow = Policy::new(TOKEN, TOKEN / 100).unwrap();
         let memory = heard(TOKEN, NOW, NOW + 1);
-        assert!(memory.refuses("a", slow, TOKEN, NOW + 10 * SECOND - 1).is_some());
-        assert_eq!(memory.refuses("a", slow, TOKEN, NOW + 10 * SECOND), None);
-        assert!(memory.refuses("a", slow, TOKEN, NOW + 1).is_some());
-        assert_eq!(memory.refuses("a", slow, TOKEN, NOW), None, "a clock that went back forgets");
+        assert!(memory.refuses("a", slow, TOKEN, 1, NOW + 10 * SECOND - 1).is_some());
+        assert_eq!(memory.refuses("a", slow, TOKEN, 1, NOW + 10 * SECOND), None);
+        assert!(memory.refuses("a", slow, TOKEN, 1, NOW + 1).is_some());
+        assert_eq!(memory.refuses("a", slow, TOKEN, 1, NOW), None, "a clock that went back forgets");
     }
 
     #[test]
@@ -234,20 +253,20 @@ mod tests {
         for _ in 0..30 {
             assert_eq!(memory.insure("a", policy(), TOKEN, NOW), Insured::Admitted);
         }
-        memory.hear("a", TOKEN, NOW, NOW, policy());
+        memory.hear("a", told(TOKEN, NOW, NOW), policy());
         assert!(matches!(memory.insure("a", policy(), TOKEN, NOW), Insured::Refused(_)));
-        assert_eq!(memory.refuses("a", policy(), TOKEN, NOW), None, "insured charges are none of the object's");
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW), None, "insured charges are none of the object's");
     }
 
     #[test]
     fn at_its_bound_the_map_forgets_only_what_is_over() {
         let mut memory = Memory::default();
         for n in 0..BOUND {
-            memory.hear(&n.to_string(), if n == 7 { TOKEN } else { 30 * TOKEN }, NOW, NOW, policy());
+            memory.hear(&n.to_string(), told(if n == 7 { TOKEN } else { 30 * TOKEN }, NOW, NOW), policy());
         }
         assert_eq!(memory.callers.len(), BOUND);
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW), Insured::NoRoom);
-        memory.hear("new", TOKEN, NOW, NOW, policy());
+        memory.hear("new", told(TOKEN, NOW, NOW), policy());
         assert_eq!(memory.status("new", policy(), NOW), None, "nothing new is remembered");
         assert_eq!(memory.insure("8", policy(), TOKEN, NOW), Insured::Refused(2 * SECOND), "the known still are");
         // Number 7 is over after two seconds, and makes room for one.
@@ -262,7 +281,7 @@ mod tests {
     fn a_full_map_is_searched_at_most_once_a_second() {
         let mut memory = Memory::default();
         for n in 0..BOUND {
-            memory.hear(&n.to_string(), if n == 7 { TOKEN / 4 } else { 30 * TOKEN }, NOW, NOW, policy());
+            memory.hear(&n.to_string(), told(if n == 7 { TOKEN / 4 } else { 30 * TOKEN }, NOW, NOW), policy());
         }
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW), Insured::NoRoom);
         let over = NOW + SECOND / 2;
@@ -280,7 +299,7 @@ mod tests {
         let mut memory = Memory::default();
         memory.insure("a", policy(), TOKEN, NOW);
         for n in 1..BOUND {
-            memory.hear(&n.to_string(), 0, NOW, NOW, policy());
+            memory.hear(&n.to_string(), told(0, NOW, NOW), policy());
         }
         assert_eq!(memory.insure("new", policy(), TOKEN, NOW + 1), Insured::Admitted);
         assert_eq!(memory.callers.len(), 2);

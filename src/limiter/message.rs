@@ -2,39 +2,112 @@
 //!
 //! During a deploy the two can be of different versions, so unknown fields are ignored, and a field that is added
 //! later needs a default. The literal forms are pinned by the tests below. Amounts are micro-tokens, instants and
-//! spans microseconds (`policy.rs`).
+//! spans microseconds (`policy.rs`). An empty tool name is the caller itself.
 
-use super::bucket::{Debt, Verdict};
+use super::give_back::Receipt;
 use super::policy::{span, Policy, PolicyFault, LARGEST};
+use super::quota::{Quota, Window};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// May a call of this cost run? The policy comes with the question, since the object has no configuration of its own.
+/// What comes back to an object once it has admitted something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Return {
+    /// This was charged, and not used.
+    GiveBack(Receipt),
+    /// The calls that ran on the lease of this id are over.
+    Release(u64),
+}
+
+/// What the object answers to a [`Return`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// Rows that it wrote.
+    pub rows: u64,
+}
+
+/// May calls that take this much run? The policy comes with the question, since the object has no configuration of its
+/// own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Micro-tokens; 0 asks without charging.
     pub cost: u64,
-    /// Micro-tokens that the bucket holds.
+    /// Micro-tokens that the bucket holds; 0 when there is none.
     pub capacity: u64,
-    /// Micro-tokens that come back each second.
+    /// Micro-tokens that come back each second; 0 when there is no bucket.
+    pub refill: u64,
+    /// Buckets of single tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolBucket>,
+    /// Quotas, of the caller and of single tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaAsked>,
+    /// Slots, of the caller and of single tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotsAsked>,
+    /// The lease that the calls run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseAsked>,
+    /// Random, below 2^52: the id of the lease, and of the receipt that is wanted then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+}
+
+/// What calls take of one tool's bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolBucket {
+    /// The tool.
+    pub tool: String,
+    /// As in [`Question`].
+    pub cost: u64,
+    /// As in [`Question`].
+    pub capacity: u64,
+    /// As in [`Question`].
     pub refill: u64,
 }
 
-impl Question {
-    /// The question that `policy` and `cost` make.
-    pub fn new(policy: Policy, cost: u64) -> Self {
-        Self { cost, capacity: policy.capacity(), refill: policy.refill() }
-    }
-
-    /// The policy in it, checked again: a message is input like any other.
-    pub fn policy(&self) -> Result<Policy, PolicyFault> {
-        Policy::new(self.capacity, self.refill)
-    }
+/// What calls take of a quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaAsked {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// How many calls; 0 asks without counting.
+    pub calls: u64,
+    /// Calls that the window allows.
+    pub limit: u64,
+    /// Over which they are counted.
+    pub window: Window,
 }
 
-/// What the object answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What calls take of the slots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotsAsked {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// How many calls; 0 asks without taking any.
+    pub calls: u64,
+    /// Calls that may run at the same time.
+    pub limit: u64,
+    /// After how long asking again makes sense, in microseconds.
+    pub poll: u64,
+}
+
+/// The lease that calls run on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseAsked {
+    /// For how long at the most, in microseconds.
+    pub us: u64,
+    /// How many calls of which tools.
+    pub calls: BTreeMap<String, u64>,
+}
+
+/// What the object answers to a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether the call runs; it has been charged then.
+    /// Whether the calls run; they have been charged then.
     pub admitted: bool,
     /// Micro-tokens owed, with the cost when it was admitted.
     pub debt: u64,
@@ -46,20 +119,82 @@ pub struct Answer {
     /// Rows that this question wrote, as they are billed (an alarm is one).
     #[serde(default)]
     pub rows: u64,
+    /// Which limit refused; absent when it was the caller's bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<By>,
+    /// What is owed to the tools' buckets that were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, u64>,
+    /// What is used of the quotas that were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<String, u64>,
+    /// How many calls are running, these included, of the slots that were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slots: BTreeMap<String, u64>,
+    /// With which this can be given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
+}
+
+/// A limit that refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    /// What kind of limit.
+    pub kind: Kind,
+    /// Whose.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+}
+
+/// A kind of limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Tokens that come back.
+    Bucket,
+    /// Calls in a window.
+    Quota,
+    /// Calls at the same time.
+    Slots,
+}
+
+impl Question {
+    /// A question to the caller's bucket alone.
+    pub fn new(policy: Policy, cost: u64) -> Self {
+        Self { cost, capacity: policy.capacity(), refill: policy.refill(), ..Self::unlimited() }
+    }
+
+    /// A question that nothing limits yet.
+    pub fn unlimited() -> Self {
+        let (tools, quotas, slots) = Default::default();
+        Self { cost: 0, capacity: 0, refill: 0, tools, quotas, slots, lease: None, id: None }
+    }
+
+    /// The policy of the caller's bucket, checked again: a message is input like any other. None when there is no bucket.
+    pub fn policy(&self) -> Result<Option<Policy>, PolicyFault> {
+        match (self.capacity, self.refill) {
+            (0, 0) => Ok(None),
+            (capacity, refill) => Policy::new(capacity, refill).map(Some),
+        }
+    }
+
+    /// Whether nothing is charged, counted or taken.
+    pub fn is_free(&self) -> bool {
+        self.cost == 0
+            && self.tools.iter().all(|bucket| bucket.cost == 0)
+            && self.quotas.iter().all(|quota| quota.calls == 0)
+            && self.slots.iter().all(|slots| slots.calls == 0)
+    }
+}
+
+impl QuotaAsked {
+    /// Its two numbers.
+    pub fn quota(&self) -> Quota {
+        Quota { limit: self.limit, window: self.window }
+    }
 }
 
 impl Answer {
-    /// The answer that tells `verdict`, given at `now`, after `rows` were written.
-    pub fn new(verdict: Verdict, debt: Debt, rows: u64) -> Self {
-        let (admitted, debt, wait) = match verdict {
-            Verdict::Admitted(after) => (true, after, 0),
-            // A debt far above a new and slow policy may take longer than can be told; 142 years will do.
-            Verdict::Refused { debt, wait } => (false, debt, wait.min(LARGEST)),
-            Verdict::NeverFits => (false, debt, 0),
-        };
-        Self { admitted, debt: debt.owed, at: debt.at, wait, rows }
-    }
-
     /// What is wrong with it as an answer to `question`, if anything: an object that talks nonsense has not answered.
     pub fn fault(&self, question: &Question) -> Option<&'static str> {
         if self.debt > LARGEST || self.at > LARGEST.saturating_mul(2) || self.wait > LARGEST {
@@ -71,18 +206,35 @@ impl Answer {
         if self.admitted {
             return None;
         }
-        if question.cost == 0 {
+        if question.is_free() {
             return Some("what is free was refused");
         }
-        let too_much = self.debt.saturating_add(question.cost).saturating_sub(question.capacity);
+        match &self.by {
+            None => self.fault_of_bucket(question.cost, question.capacity, question.refill),
+            Some(by) => self.fault_of(by, question),
+        }
+    }
+
+    /// A refusal by the caller's own bucket has to be explained by the debt that it tells.
+    fn fault_of_bucket(&self, cost: u64, capacity: u64, refill: u64) -> Option<&'static str> {
+        let too_much = self.debt.saturating_add(cost).saturating_sub(capacity);
         if too_much == 0 {
             return Some("a call was refused that fits");
         }
-        let fits_some_day = question.cost <= question.capacity;
-        if fits_some_day && (self.wait == 0 || self.wait > span(too_much, question.refill)) {
+        if cost <= capacity && (self.wait == 0 || self.wait > span(too_much, refill)) {
             return Some("a refusal told a wait that its debt doesn't explain");
         }
         None
+    }
+
+    /// One by another limit has to name one that was asked for.
+    fn fault_of(&self, by: &By, question: &Question) -> Option<&'static str> {
+        let asked = match by.kind {
+            Kind::Bucket => question.tools.iter().any(|bucket| bucket.tool == by.tool && bucket.cost > 0),
+            Kind::Quota => question.quotas.iter().any(|quota| quota.tool == by.tool && quota.calls > 0),
+            Kind::Slots => question.slots.iter().any(|slots| slots.tool == by.tool && slots.calls > 0),
+        };
+        (!asked).then_some("a limit refused that wasn't asked for")
     }
 }
 
@@ -98,72 +250,134 @@ mod tests {
         Question::new(Policy::new(30 * TOKEN, TOKEN / 2).unwrap(), TOKEN)
     }
 
+    fn full() -> Question {
+        let (tool, calls) = ("render".to_owned(), 1);
+        Question {
+            tools: vec![ToolBucket { tool: tool.clone(), cost: 1, capacity: 2, refill: 3 }],
+            quotas: vec![QuotaAsked { tool: String::new(), calls, limit: 5, window: Window::Month }],
+            slots: vec![SlotsAsked { tool: tool.clone(), calls, limit: 6, poll: 7 }],
+            lease: Some(LeaseAsked { us: 8, calls: [(tool, calls)].into() }),
+            id: Some(9),
+            ..question()
+        }
+    }
+
+    fn answer() -> Answer {
+        serde_json::from_str(ANSWER).unwrap()
+    }
+
     #[test]
     fn the_messages_are_what_they_always_were() {
         assert_eq!(serde_json::to_string(&question()).unwrap(), QUESTION);
         assert_eq!(serde_json::from_str::<Question>(QUESTION).unwrap(), question());
-        let answer: Answer = serde_json::from_str(ANSWER).unwrap();
-        assert_eq!(serde_json::to_string(&answer).unwrap(), ANSWER);
+        assert_eq!(serde_json::to_string(&answer()).unwrap(), ANSWER);
+    }
+
+    #[test]
+    fn a_full_question_and_its_answer_are_what_they_always_were() {
+        let text = concat!(
+            r#"{"cost":1000000,"capacity":30000000,"refill":500000,"#,
+            r#""tools":[{"tool":"render","cost":1,"capacity":2,"refill":3}],"#,
+            r#""quotas":[{"calls":1,"limit":5,"window":"month"}],"#,
+            r#""slots":[{"tool":"render","calls":1,"limit":6,"poll":7}],"#,
+            r#""lease":{"us":8,"calls":{"render":1}},"id":9}"#
+        );
+        assert_eq!(serde_json::to_string(&full()).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Question>(text).unwrap(), full());
+        let text = concat!(
+            r#"{"admitted":false,"debt":0,"at":1,"wait":2,"rows":0,"by":{"kind":"slots","tool":"render"},"#,
+            r#""tools":{"render":3},"quotas":{"":4},"slots":{"render":5},"receipt":{"id":6,"at":7}}"#
+        );
+        let answer: Answer = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&answer).unwrap(), text);
+        assert_eq!(answer.by, Some(By { kind: Kind::Slots, tool: "render".into() }));
+    }
+
+    #[test]
+    fn what_comes_back_is_what_it_always_was() {
+        let release = r#"{"release":7}"#;
+        assert_eq!(serde_json::to_string(&Return::Release(7)).unwrap(), release);
+        assert_eq!(serde_json::from_str::<Return>(release).unwrap(), Return::Release(7));
+        let back = Return::GiveBack(Receipt { id: 1, at: 2, ..Receipt::default() });
+        assert_eq!(serde_json::to_string(&back).unwrap(), r#"{"give_back":{"id":1,"at":2}}"#);
+        assert!(serde_json::from_str::<Question>(release).is_err(), "none of them is taken for a question");
+        assert_eq!(serde_json::to_string(&Returned { rows: 1 }).unwrap(), r#"{"rows":1}"#);
     }
 
     #[test]
     fn a_newer_version_may_add_fields_and_an_older_one_may_lack_some() {
-        let newer = r#"{"cost":1000000,"capacity":30000000,"refill":500000,"quota":{"limit":5}}"#;
+        let newer = r#"{"cost":1000000,"capacity":30000000,"refill":500000,"later":{"limit":5}}"#;
         assert_eq!(serde_json::from_str::<Question>(newer).unwrap(), question());
         let older: Answer = serde_json::from_str(r#"{"admitted":true,"debt":1000000,"at":5}"#).unwrap();
-        assert_eq!(older, Answer { admitted: true, debt: TOKEN, at: 5, wait: 0, rows: 0 });
+        assert_eq!(older, Answer { admitted: true, debt: TOKEN, at: 5, ..Answer::default() });
     }
 
     #[test]
-    fn a_question_with_an_impossible_policy_is_seen() {
-        let fault = Question { cost: 1, capacity: 0, refill: 1 }.policy();
-        assert_eq!(fault, Err(PolicyFault::NoCapacity));
-        assert_eq!(question().policy(), Policy::new(30 * TOKEN, TOKEN / 2));
+    fn a_question_with_an_impossible_policy_is_seen_and_one_without_a_bucket_is_none() {
+        assert_eq!(Question { capacity: 0, ..question() }.policy(), Err(PolicyFault::NoCapacity));
+        assert_eq!(Question { refill: 0, ..question() }.policy(), Err(PolicyFault::NoRefill));
+        assert_eq!(question().policy(), Policy::new(30 * TOKEN, TOKEN / 2).map(Some));
+        assert_eq!(Question::unlimited().policy(), Ok(None));
     }
 
     #[test]
-    fn each_verdict_becomes_its_answer() {
-        let debt = Debt { owed: 7, at: 9 };
-        let admitted = Answer::new(Verdict::Admitted(debt), Debt::default(), 2);
-        assert_eq!(admitted, Answer { admitted: true, debt: 7, at: 9, wait: 0, rows: 2 });
-        let refused = Answer::new(Verdict::Refused { debt, wait: 3 }, Debt::default(), 0);
-        assert_eq!(refused, Answer { admitted: false, debt: 7, at: 9, wait: 3, rows: 0 });
-        let long = Answer::new(Verdict::Refused { debt, wait: u64::MAX }, Debt::default(), 0);
-        assert_eq!(long.wait, LARGEST);
-        let never = Answer::new(Verdict::NeverFits, debt, 0);
-        assert_eq!(never, Answer { admitted: false, debt: 7, at: 9, wait: 0, rows: 0 });
+    fn a_question_is_free_when_it_wants_nothing_of_anything() {
+        assert!(Question { cost: 0, ..question() }.is_free() && Question::unlimited().is_free());
+        assert!(!question().is_free());
+        let none = || Question { cost: 0, tools: vec![], quotas: vec![], slots: vec![], ..full() };
+        assert!(none().is_free());
+        assert!(!Question { tools: full().tools, ..none() }.is_free());
+        assert!(!Question { quotas: full().quotas, ..none() }.is_free());
+        assert!(!Question { slots: full().slots, ..none() }.is_free());
     }
 
     #[test]
     fn nonsense_is_seen_and_every_sound_answer_passes() {
         let asked = question();
-        let sound = Answer { admitted: true, debt: 30 * TOKEN, at: LARGEST * 2, wait: 0, rows: 1 };
-        assert_eq!(sound.fault(&asked), None);
-        assert_eq!(Answer { debt: TOKEN, ..sound }.fault(&asked), None);
-        assert!(Answer { debt: TOKEN - 1, ..sound }.fault(&asked).is_some());
-        assert!(Answer { debt: 30 * TOKEN + 1, ..sound }.fault(&asked).is_some());
-        assert!(Answer { at: LARGEST * 2 + 1, ..sound }.fault(&asked).is_some());
-        let refused = Answer { admitted: false, debt: 30 * TOKEN, at: 0, wait: 2_000_000, rows: 0 };
-        assert_eq!(refused.fault(&asked), None);
-        assert_eq!(Answer { wait: 1, ..refused }.fault(&asked), None, "a debt is told as of now, rounded");
-        assert_eq!(Answer { debt: LARGEST, wait: LARGEST, ..refused }.fault(&asked), None);
+        let sound =
+            || Answer { admitted: true, debt: 30 * TOKEN, at: LARGEST * 2, wait: 0, rows: 1, ..Answer::default() };
+        assert_eq!(sound().fault(&asked), None);
+        assert_eq!(Answer { debt: TOKEN, ..sound() }.fault(&asked), None);
+        assert!(Answer { debt: TOKEN - 1, ..sound() }.fault(&asked).is_some());
+        assert!(Answer { debt: 30 * TOKEN + 1, ..sound() }.fault(&asked).is_some());
+        assert!(Answer { at: LARGEST * 2 + 1, ..sound() }.fault(&asked).is_some());
+        let refused = || Answer { admitted: false, debt: 30 * TOKEN, at: 0, wait: 2_000_000, ..Answer::default() };
+        assert_eq!(refused().fault(&asked), None);
+        assert_eq!(Answer { wait: 1, ..refused() }.fault(&asked), None, "a debt is told as of now, rounded");
+        assert_eq!(Answer { debt: LARGEST, wait: LARGEST, ..refused() }.fault(&asked), None);
         for nonsense in [
-            Answer { debt: LARGEST + 1, ..refused },
-            Answer { debt: LARGEST, wait: LARGEST + 1, ..refused },
-            Answer { wait: 0, ..refused },
-            Answer { wait: 2_000_001, ..refused },
-            Answer { debt: 29 * TOKEN, ..refused },
-            Answer { debt: 0, ..refused },
+            Answer { debt: LARGEST + 1, ..refused() },
+            Answer { debt: LARGEST, wait: LARGEST + 1, ..refused() },
+            Answer { wait: 0, ..refused() },
+            Answer { wait: 2_000_001, ..refused() },
+            Answer { debt: 29 * TOKEN, ..refused() },
+            Answer { debt: 0, ..refused() },
         ] {
             assert!(nonsense.fault(&asked).is_some(), "{nonsense:?}");
         }
-        let free = Question { cost: 0, ..asked };
-        assert_eq!(Answer { debt: 0, ..sound }.fault(&free), None, "asking for nothing leaves any debt");
-        assert_eq!(Answer { debt: 31 * TOKEN, ..sound }.fault(&free), None);
-        assert!(Answer { debt: 31 * TOKEN, ..refused }.fault(&free).is_some(), "what is free is never refused");
-        let huge = Question { cost: 31 * TOKEN, ..asked };
-        assert_eq!(Answer { wait: 0, debt: 0, ..refused }.fault(&huge), None, "what never fits has no wait");
-        let exact = Question { cost: 30 * TOKEN, ..asked };
-        assert!(Answer { wait: 0, ..refused }.fault(&exact).is_some());
+        let free = Question { cost: 0, ..question() };
+        assert_eq!(Answer { debt: 0, ..sound() }.fault(&free), None, "asking for nothing leaves any debt");
+        assert_eq!(Answer { debt: 31 * TOKEN, ..sound() }.fault(&free), None);
+        assert!(Answer { debt: 31 * TOKEN, ..refused() }.fault(&free).is_some(), "what is free is never refused");
+        let huge = Question { cost: 31 * TOKEN, ..question() };
+        assert_eq!(Answer { wait: 0, debt: 0, ..refused() }.fault(&huge), None, "what never fits has no wait");
+        let exact = Question { cost: 30 * TOKEN, ..question() };
+        assert!(Answer { wait: 0, ..refused() }.fault(&exact).is_some());
+    }
+
+    #[test]
+    fn a_refusal_by_a_limit_that_wasnt_asked_for_is_nonsense() {
+        let refused = |kind, tool: &str| {
+            let by = Some(By { kind, tool: tool.to_owned() });
+            Answer { by, wait: 1, ..Answer::default() }.fault(&full()).is_some()
+        };
+        assert!(!refused(Kind::Bucket, "render") && !refused(Kind::Quota, "") && !refused(Kind::Slots, "render"));
+        assert!(refused(Kind::Bucket, "echo") && refused(Kind::Quota, "render") && refused(Kind::Slots, ""));
+        let mut free = full();
+        (free.tools[0].cost, free.quotas[0].calls, free.slots[0].calls) = (0, 0, 0);
+        for (kind, tool) in [(Kind::Bucket, "render"), (Kind::Quota, ""), (Kind::Slots, "render")] {
+            let by = Some(By { kind, tool: tool.to_owned() });
+            assert!(Answer { by, wait: 1, ..Answer::default() }.fault(&free).is_some(), "nothing was wanted of it");
+        }
     }
 }

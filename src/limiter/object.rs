@@ -1,10 +1,11 @@
-//! The Durable Object of one caller. It reads, has `row.rs` decide, and writes.
+//! The Durable Object of one caller, or of one shared bucket. It reads, has `allowance.rs` decide, and writes.
 
 // What the macro generates has no words.
 #![allow(missing_docs)]
 
-use super::message::{Answer, Question};
-use super::row::{after_alarm, decide, AfterAlarm, Row};
+use super::allowance::{decide, give_back, release};
+use super::message::{Question, Return, Returned};
+use super::row::{after_alarm, AfterAlarm, Row};
 use crate::platform::now_us;
 use crate::platform::store::{self, Unreadable};
 use worker::{durable_object, DurableObject, Env, Error, Request, Response, Result, State};
@@ -25,37 +26,23 @@ impl DurableObject for RateLimiter {
         Self { state }
     }
 
-    /// Answers one [`Question`].
+    /// Answers one [`Question`], or takes one [`Return`].
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         #[cfg(feature = "fixtures")]
         crate::platform::panics::on_demand(&request);
-        // 1. The message, whole. Nothing may be awaited between reading the row and writing it: other questions come in
-        //    at every await, and would be decided on the same row.
+        // The message, whole. Nothing may be awaited between reading the row and writing it: other questions come in
+        // at every await, and would be decided on the same row.
         let text = request.text().await?;
-        let Ok(question) = serde_json::from_str::<Question>(&text) else {
-            return Response::error("the question can't be read", 400);
-        };
-        let Ok(policy) = question.policy() else {
-            return Response::error("the question's policy is impossible", 400);
-        };
-        // 2. Read, decide, write.
-        let now = now_us();
-        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
-        let decision = decide(row, policy, &question, now);
-        let mut rows: u64 = 0;
-        if let Some(row) = decision.write {
-            store::write(&self.state, &row)?;
-            rows = rows.saturating_add(1);
-            if decision.set_alarm {
-                store::set_alarm(&self.state, row.alarm).await?;
-                rows = rows.saturating_add(1);
-            }
+        if let Ok(question) = serde_json::from_str::<Question>(&text) {
+            return self.asked(&question).await;
         }
-        // 3. Tell.
-        Response::from_json(&Answer::new(decision.verdict, decision.debt, rows))
+        match serde_json::from_str::<Return>(&text) {
+            Ok(back) => self.returned(&back),
+            Err(_) => Response::error("the message can't be read", 400),
+        }
     }
 
-    /// Cleans up once nothing is owed. Safe to run late, twice, and on nothing.
+    /// Cleans up once all is at rest. Safe to run late, twice, and on nothing.
     async fn alarm(&self) -> Result<Response> {
         match self.row()?.map(|row| after_alarm(row, now_us())) {
             Ok(AfterAlarm::Nothing) => {}
@@ -75,6 +62,37 @@ impl DurableObject for RateLimiter {
 }
 
 impl RateLimiter {
+    /// Reads, decides, writes, tells.
+    async fn asked(&self, question: &Question) -> Result<Response> {
+        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
+        let Ok(mut decision) = decide(row, question, now_us()) else {
+            return Response::error("the question's policy is impossible", 400);
+        };
+        if let Some(row) = decision.write {
+            store::write(&self.state, &row)?;
+            decision.answer.rows = 1;
+            if decision.set_alarm {
+                store::set_alarm(&self.state, row.alarm).await?;
+                decision.answer.rows = 2;
+            }
+        }
+        Response::from_json(&decision.answer)
+    }
+
+    /// Takes back. An alarm is pending already, so none is set.
+    fn returned(&self, back: &Return) -> Result<Response> {
+        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
+        let now = now_us();
+        let row = row.and_then(|row| match back {
+            Return::GiveBack(receipt) => give_back(row, receipt, now),
+            Return::Release(id) => release(row, *id, now),
+        });
+        match row {
+            Some(row) => store::write(&self.state, &row).and_then(|()| Response::from_json(&Returned { rows: 1 })),
+            None => Response::from_json(&Returned { rows: 0 }),
+        }
+    }
+
     /// The stored row. One that no limiter can have written counts as unreadable.
     fn row(&self) -> Result<std::result::Result<Option<Row>, Unreadable>> {
         Ok(match store::read::<Row>(&self.state)? {

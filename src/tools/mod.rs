@@ -12,7 +12,7 @@ mod read_decision;
 mod search_docs;
 
 use crate::config::tools::ToolDefault;
-use crate::limiter::allowance::Allowance;
+use crate::limiter::standing;
 use crate::mcp::tool_result::ToolResult;
 use schemars::transform::RecursiveTransform;
 use schemars::{generate::SchemaSettings, JsonSchema, Schema};
@@ -66,14 +66,14 @@ pub struct Call {
 }
 
 /// What is left to a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Buckets are switched off.
+    /// Nothing is limited.
     Unlimited,
     /// The limiter wasn't asked, or couldn't answer.
     Unknown,
     /// This.
-    Known(Allowance),
+    Known(standing::Standing),
 }
 
 /// A tool at work.

@@ -26,22 +26,47 @@ struct Arguments {}
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Status {
-    /// Tokens that the bucket holds; null when calls aren't limited.
+    /// Tokens that the bucket holds, or calls that the quota allows, whichever is nearer to its end; null when calls aren't
+    /// limited.
     limit: Option<u64>,
-    /// Tokens that can be spent now; null when calls aren't limited.
+    /// How many of them can be spent now; null when calls aren't limited.
     remaining: Option<u64>,
-    /// Milliseconds until one more token comes; 0 when the bucket is full.
+    /// Milliseconds until one more comes; 0 when all are there.
     next_token_ms: u64,
+    /// The quota, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Quota {
+    /// Calls that a window allows.
+    limit: u64,
+    /// Calls that are left in this one.
+    remaining: u64,
+    /// What the calls are counted over: minute, hour, day or month, in UTC.
+    window: String,
+    /// Milliseconds until the next window begins.
+    reset_ms: u64,
 }
 
 fn run(call: Call) -> Running {
     call.answer(|_: Arguments, standing: Standing| match standing {
-        Standing::Known(left) => ToolResult::structured(&Status {
-            limit: Some(left.limit),
-            remaining: Some(left.remaining),
-            next_token_ms: left.next_token_ms,
+        Standing::Known(standing) => ToolResult::structured(&Status {
+            limit: Some(standing.nearest.limit),
+            remaining: Some(standing.nearest.remaining),
+            next_token_ms: standing.nearest.next_token_ms,
+            quota: standing.quota.map(|quota| Quota {
+                limit: quota.limit,
+                remaining: quota.remaining,
+                window: quota.window.name().to_owned(),
+                reset_ms: quota.reset_ms,
+            }),
         }),
-        Standing::Unlimited => ToolResult::structured(&Status { limit: None, remaining: None, next_token_ms: 0 }),
+        Standing::Unlimited => {
+            ToolResult::structured(&Status { limit: None, remaining: None, next_token_ms: 0, quota: None })
+        }
         Standing::Unknown => {
             ToolResult::error("The rate limiter can't be asked just now, so what is left isn't known.")
         }
@@ -51,7 +76,10 @@ fn run(call: Call) -> Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::allowance::Allowance;
+    use crate::limiter::bucket::Debt;
+    use crate::limiter::policy::{Policy, TOKEN};
+    use crate::limiter::quota::Window;
+    use crate::limiter::standing::{self, QuotaLeft};
     use futures_util::FutureExt as _;
     use serde_json::json;
 
@@ -61,9 +89,13 @@ mod tests {
 
     #[test]
     fn each_standing_is_told() {
-        let left = Allowance { limit: 30, remaining: 12, next_token_ms: 2_000 };
+        let policy = Policy::new(30 * TOKEN, TOKEN / 2).unwrap();
+        let mut left = standing::Standing::of_bucket("tools-call", Debt { owed: 18 * TOKEN, at: 0 }, policy);
         let known = json!({"limit": 30, "remaining": 12, "nextTokenMs": 2000});
-        assert_eq!(status(Standing::Known(left)).structured, Some(known));
+        assert_eq!(status(Standing::Known(left.clone())).structured, Some(known));
+        left.quota = Some(QuotaLeft { limit: 9, remaining: 4, window: Window::Day, reset_ms: 5 });
+        let quota = json!({"limit": 9, "remaining": 4, "window": "day", "resetMs": 5});
+        assert_eq!(status(Standing::Known(left)).structured.unwrap()["quota"], quota);
         let unlimited = json!({"limit": null, "remaining": null, "nextTokenMs": 0});
         assert_eq!(status(Standing::Unlimited).structured, Some(unlimited));
         assert!(status(Standing::Unknown).is_error);

@@ -1,6 +1,7 @@
 // The Worker with a door to its objects, for tests that ask them themselves: POST /object?name=NAME&path=PATH hands the body to the
 // caller's object. At the path /alarm its alarm goes off, whether one is set or not; all else is the real object's.
 // A request with the header test-without-address comes without a client's address, as no request does over the network.
+// With the header test-client-leaves: MS the client counts as gone after that time: local workerd tells of it in mid-stream only.
 // With the header test-panic the front's own question makes the object panic (the build with fixtures).
 // Each alarm that the runtime sets off is logged as `alarm`.
 import * as real from "../../../src/entry.mjs";
@@ -14,6 +15,8 @@ export default {
       request = new Request(request);
       request.headers.delete("cf-connecting-ip");
     }
+    const leaves = request.headers.get("test-client-leaves");
+    if (leaves !== null) request = new Request(request, { signal: AbortSignal.timeout(Number(leaves)) });
     if (request.headers.has("test-panic")) return real.default.fetch(request, panicking(env), context);
     if (url.pathname !== "/object") return real.default.fetch(request, env, context);
     const object = env.RATE_LIMITER.getByName(url.searchParams.get("name"));

@@ -1,0 +1,318 @@
+//! Whether the calls of one POST may run: the way past everything that limits them.
+//!
+//! 1. What never fits is refused without a question, and so is what a remembered debt refuses.
+//! 2. A shared bucket is asked first, where clients make up their own keys: so that made-up keys make no objects.
+//! 3. The caller's own object.
+//! 4. Spacing, which holds a place for each call.
+//!
+//! After a refusal nobody else is asked, and what was taken on the way there goes back.
+
+use super::allowance::{limits, Demand, Finding, Limit};
+use super::ask::{instead, question, Instead};
+use super::bucket::Debt;
+use super::memory::{Heard, Memory};
+use super::message::{Answer, Kind, Question, Return};
+use super::policy::{Policy, TOKEN};
+use super::row::Row;
+use super::standing::Standing;
+use crate::config::Fail;
+use crate::platform::{now_us, random_id};
+use std::cell::RefCell;
+use worker::Env;
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// What is asked for: one call, or a batch as a whole.
+#[derive(Clone, Debug)]
+pub struct Admission<'a> {
+    /// The caller's object.
+    pub name: &'a str,
+    /// Whose limits that object keeps.
+    pub whose: Whose,
+    /// What is wanted of them.
+    pub question: Question,
+    /// How many calls there are, and what they cost together, in micro-tokens.
+    pub calls: u64,
+    /// See `calls`.
+    pub cost: u64,
+    /// A bucket that the caller shares with others.
+    pub shared: Option<Shared>,
+    /// The distances to keep.
+    pub spacings: Vec<Spacing<'a>>,
+    /// The longest that a call is held back, in milliseconds.
+    pub max_wait_ms: u64,
+    /// What happens when an object can't answer.
+    pub fail: Fail,
+    /// How long each may take to, in milliseconds.
+    pub deadline_ms: u32,
+}
+
+/// A bucket that many callers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Its object, and what header fields call it.
+    pub name: &'static str,
+    /// Whose it is.
+    pub whose: Whose,
+    /// Its numbers.
+    pub bucket: Policy,
+}
+
+/// The distance between the starts of two calls of one tool, whoever makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spacing<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// Milliseconds.
+    pub gap_ms: u64,
+    /// How many calls of it there are.
+    pub calls: u64,
+}
+
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The caller's.
+    Caller,
+    /// All callers' without a token.
+    Anonymous,
+    /// All callers' whose tokens aren't verified.
+    Shared,
+    /// All callers' of one tool.
+    Spacing,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The calls run.
+    Runs,
+    /// They don't.
+    Refused(Refused),
+    /// Nobody can say, and so they don't run.
+    Unavailable(Whose),
+}
+
+/// The limit that refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Whose it is.
+    pub whose: Whose,
+    /// What kind.
+    pub kind: Kind,
+    /// The tool that it is for; empty when it is for all.
+    pub tool: String,
+    /// Microseconds to wait; None when the calls ask for more than is ever there.
+    pub wait: Option<u64>,
+    /// How many calls are running, where that is what is limited.
+    pub running: u64,
+}
+
+/// A ruling, with what is left, what there is to count, and what there is to do afterwards.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Whether they run.
+    pub ruling: Ruling,
+    /// How the caller stands, where the object told.
+    pub standing: Option<Standing>,
+    /// For each tool that is spaced out, how long its first call waits for its turn, in milliseconds.
+    pub turns: Vec<(String, u64)>,
+    /// What has to go back, and to which object.
+    pub returns: Vec<(String, Return)>,
+    /// How many questions were asked.
+    pub questions: u64,
+    /// Rows that they wrote.
+    pub rows_written: u64,
+    /// Whether this was refused on a remembered debt.
+    pub remembered: bool,
+    /// The policies that decided where an object couldn't.
+    pub failed: Vec<Fail>,
+}
+
+/// Asks for admission. What is admitted has been charged.
+pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
+    let mut outcome = Outcome {
+        ruling: Ruling::Runs,
+        standing: None,
+        turns: Vec::new(),
+        returns: Vec::new(),
+        questions: 0,
+        rows_written: 0,
+        remembered: false,
+        failed: Vec::new(),
+    };
+    // A policy that is impossible is a fault of the configuration, and never gets here.
+    let limits = limits(&admission.question).unwrap_or_default();
+    if let Some(refused) = never_fits(admission, &limits) {
+        outcome.ruling = Ruling::Refused(refused);
+    } else if !from_memory(admission, &limits, &mut outcome) {
+        ask_all(env, admission, &limits, &mut outcome).await;
+    }
+    if outcome.ruling == Ruling::Runs {
+        outcome.returns.clear();
+    }
+    outcome
+}
+
+/// Asks one object after the other, until one refuses. Until then whatever was taken is on the list of what goes back.
+async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Outcome) {
+    let mut shared_standing = None;
+    if let Some(Shared { name, whose, bucket }) = admission.shared {
+        let asked = Question { id: Some(random_id()), ..Question::new(bucket, admission.cost) };
+        let answer = ask_one(env, admission, (name, &asked), whose, outcome).await;
+        let owed = answer.map(|answer| Debt { owed: answer.debt, at: answer.at });
+        shared_standing = owed.map(|owed| Standing::of_bucket(name, owed, bucket));
+    }
+    if outcome.ruling == Ruling::Runs && !limits.is_empty() {
+        let sent = now_us();
+        let asked = (admission.name, &admission.question);
+        if let Some(answer) = ask_one(env, admission, asked, admission.whose, outcome).await {
+            hear(admission, &answer, sent);
+            outcome.standing = Standing::new(limits, &answer);
+        }
+    }
+    outcome.standing = match (outcome.standing.take(), shared_standing) {
+        (Some(own), shared) => Some(own.nearer(shared)),
+        (None, shared) => shared,
+    };
+    for spacing in &admission.spacings {
+        if outcome.ruling != Ruling::Runs {
+            return;
+        }
+        let name = format!("spacing:{}", spacing.tool);
+        let asked = spacing.question(admission.max_wait_ms);
+        if let Some(answer) = ask_one(env, admission, (&name, &asked), Whose::Spacing, outcome).await {
+            outcome.turns.push((spacing.tool.to_owned(), answer.debt.saturating_sub(asked.cost).div_ceil(TOKEN)));
+        }
+        if let Ruling::Refused(refused) = &mut outcome.ruling {
+            spacing.tool.clone_into(&mut refused.tool);
+        }
+    }
+}
+
+/// Asks one object, and has the operator's policy decide when it can't answer.
+async fn ask_one(
+    env: &Env,
+    admission: &Admission<'_>,
+    (name, asked): (&str, &Question),
+    whose: Whose,
+    outcome: &mut Outcome,
+) -> Option<Answer> {
+    outcome.questions = outcome.questions.saturating_add(1);
+    match question(env, name, asked, admission.deadline_ms).await {
+        Ok(answer) => {
+            outcome.rows_written = outcome.rows_written.saturating_add(answer.rows);
+            if let Some(receipt) = answer.receipt.clone().filter(|_| answer.admitted) {
+                outcome.returns.push((name.to_owned(), Return::GiveBack(receipt)));
+            }
+            if !answer.admitted {
+                outcome.ruling = Ruling::Refused(Refused::new(whose, &answer));
+            }
+            Some(answer)
+        }
+        Err(failure) => {
+            let bucket = asked.policy().ok().flatten();
+            let about = (name, bucket, asked.cost);
+            let now = now_us();
+            let (instead, applied) =
+                MEMORY.with_borrow_mut(|memory| instead(memory, about, admission.fail, &failure, now));
+            outcome.failed.push(applied);
+            outcome.ruling = match instead {
+                // What is free is never refused.
+                _ if asked.is_free() => Ruling::Runs,
+                Instead::Runs => Ruling::Runs,
+                Instead::Waits(wait) => Ruling::Refused(Refused::bucket(whose, Some(wait))),
+                Instead::Unavailable => Ruling::Unavailable(whose),
+            };
+            None
+        }
+    }
+}
+
+/// The first limit that can never admit the calls.
+fn never_fits(admission: &Admission<'_>, limits: &[Limit<'_>]) -> Option<Refused> {
+    let nobody = Row::empty(0);
+    let own = limits.iter().find(|limit| limit.finding(&nobody, 0) == Finding::NeverFits).map(|limit| Refused {
+        whose: admission.whose,
+        kind: limit.demand.kind(),
+        tool: limit.tool.to_owned(),
+        wait: None,
+        running: 0,
+    });
+    let shared = || admission.shared.filter(|shared| admission.cost > shared.bucket.capacity());
+    let spaced = || {
+        let asked = |spacing: &&Spacing<'_>| spacing.question(admission.max_wait_ms);
+        admission.spacings.iter().find(|spacing| asked(spacing).cost > asked(spacing).capacity)
+    };
+    own.or_else(|| shared().map(|shared| Refused::bucket(shared.whose, None))).or_else(|| {
+        let tool = spaced()?.tool.to_owned();
+        Some(Refused { tool, ..Refused::bucket(Whose::Spacing, None) })
+    })
+}
+
+/// A refusal or a status, where the last debt that was heard of is enough: the caller's bucket must be the only limit that
+/// could say otherwise.
+fn from_memory(admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Outcome) -> bool {
+    let (name, asked) = (admission.name, &admission.question);
+    let Some(policy) = asked.policy().ok().flatten() else {
+        return false;
+    };
+    let now = now_us();
+    MEMORY.with_borrow(|memory| {
+        if asked.is_free() {
+            let only = limits.len() == 1 && admission.shared.is_none() && admission.spacings.is_empty();
+            let debt = if only { memory.status(name, policy, now) } else { None };
+            outcome.standing = debt.map(|debt| Standing::of_bucket(super::standing::CALLER_BUCKET, debt, policy));
+            return debt.is_some();
+        }
+        let of_a_tool = |limit: &Limit<'_>| !limit.tool.is_empty() && !matches!(limit.demand, Demand::Slots { .. });
+        if limits.iter().any(of_a_tool) {
+            return false;
+        }
+        let Some(refused) = memory.refuses(name, policy, asked.cost, admission.calls, now) else {
+            return false;
+        };
+        outcome.standing = Some(Standing::of_bucket(super::standing::CALLER_BUCKET, refused.debt, policy));
+        outcome.remembered = true;
+        outcome.ruling = Ruling::Refused(Refused::bucket(admission.whose, Some(refused.wait)));
+        true
+    })
+}
+
+/// Remembers what the caller's object told of its bucket.
+fn hear(admission: &Admission<'_>, answer: &Answer, sent: u64) {
+    let Some(policy) = admission.question.policy().ok().flatten() else {
+        return;
+    };
+    let own = admission.question.quotas.iter().find(|quota| quota.tool.is_empty());
+    let used = answer.quotas.get("").copied().unwrap_or_default();
+    let calls_left = own.map_or(u64::MAX, |quota| quota.limit.saturating_sub(used));
+    let heard = Heard { owed: answer.debt, sent, received: now_us(), calls_left };
+    MEMORY.with_borrow_mut(|memory| memory.hear(admission.name, heard, policy));
+}
+
+impl Refused {
+    fn new(whose: Whose, answer: &Answer) -> Self {
+        let by = answer.by.clone();
+        let (kind, tool) = by.map_or((Kind::Bucket, String::new()), |by| (by.kind, by.tool));
+        let running = answer.slots.get(&tool).copied().unwrap_or_default();
+        Self { whose, kind, tool, wait: Some(answer.wait).filter(|wait| *wait > 0), running }
+    }
+
+    fn bucket(whose: Whose, wait: Option<u64>) -> Self {
+        Self { whose, kind: Kind::Bucket, tool: String::new(), wait, running: 0 }
+    }
+}
+
+impl Spacing<'_> {
+    /// Spacing is a bucket of milliseconds, of which one drains each millisecond: its debt is the time until the next place
+    /// is free, a call adds its distance to that, and fits while it doesn't have to wait longer than it may.
+    fn question(&self, max_wait_ms: u64) -> Question {
+        let tokens = |ms: u64| ms.saturating_mul(TOKEN);
+        let capacity = tokens(max_wait_ms.saturating_add(self.gap_ms));
+        let cost = tokens(self.gap_ms.saturating_mul(self.calls));
+        Question { cost, capacity, refill: tokens(1_000), id: Some(random_id()), ..Question::unlimited() }
+    }
+}
