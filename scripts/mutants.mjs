@@ -8,9 +8,10 @@ import { fail, must, root, run, tool, tools } from "./run.mjs";
 const VERSION = "27.1.0";
 // The rooms that know nothing of Workers, so that native tests reach all of them.
 const ROOMS = [
-  ...["allowance", "bucket", "demand", "give_back", "memory", "message", "policy", "quota", "row", "slots", "standing"].map(
-    (room) => `src/limiter/${room}.rs`,
-  ),
+  ...[
+    ...["alarm", "allowance", "answer", "bucket", "decision", "demand", "give_back", "memory"],
+    ...["policy", "question", "quota", "returns", "row", "slots", "standing"],
+  ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/caller/**", "src/config/**", "src/tools/arguments.rs"],
 ];
 // Documents change no verdict of these, and a mutant is caught by the first case or never.

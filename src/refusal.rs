@@ -5,10 +5,13 @@
 //! programs. Being refused is not an error of the program: it is a value that knows when to come back.
 
 use crate::limiter::policy::whole_seconds;
-use crate::limiter::quota::Quota;
 use crate::mcp::reply::RpcError;
 use crate::mcp::tool_result::ToolResult;
 use serde_json::{json, Value};
+
+mod reason;
+
+pub use reason::{Excess, Reason};
 
 /// The `_meta` key, and the JSON-RPC code. The code lies outside the range that JSON-RPC and MCP keep for themselves.
 pub const META_KEY: &str = "sluice/refusal";
@@ -16,92 +19,6 @@ const RPC_CODE: i64 = -31004;
 
 /// How long to stay away from a limiter that can't answer, in milliseconds.
 const UNAVAILABLE_MS: u64 = 5_000;
-
-/// Why a call doesn't run. Waits are in milliseconds, and end when the same call would run, if no other comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason<'a> {
-    /// Wait for a token.
-    Rate {
-        /// Until there are enough.
-        retry_after_ms: u64,
-    },
-    /// The window's calls are used up.
-    Quota {
-        /// Until the next window.
-        retry_after_ms: u64,
-        /// What it allows.
-        quota: Quota,
-        /// The tool whose quota it is; None when it is the caller's.
-        of: Option<&'a str>,
-    },
-    /// Too many calls are running.
-    Busy {
-        /// Until asking again makes sense.
-        retry_after_ms: u64,
-        /// How many are running.
-        running: u64,
-        /// The tool whose slots they are; None when they are the caller's.
-        of: Option<&'a str>,
-        /// The tool that tells how they are doing.
-        status_tool: Option<&'a str>,
-    },
-    /// It never runs: it asks for more than is ever there.
-    Capacity(Excess<'a>),
-    /// The limiter can't be asked, and the policy is closed.
-    Unavailable,
-}
-
-/// What a call asks for that is never there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess<'a> {
-    /// More tokens than the bucket holds.
-    Tokens {
-        /// Tokens that it would take.
-        cost: u64,
-        /// Tokens that the bucket holds.
-        capacity: u64,
-    },
-    /// More calls than the window allows.
-    Calls {
-        /// Calls that it makes.
-        calls: u64,
-        /// What is allowed.
-        quota: Quota,
-        /// The tool whose quota it is; None when it is the caller's.
-        of: Option<&'a str>,
-    },
-    /// More calls than can be spaced out before the last has waited too long.
-    Spaced {
-        /// Calls that it makes.
-        calls: u64,
-        /// The longest that one waits, in milliseconds.
-        within_ms: u64,
-        /// The tool that is spaced out.
-        of: Option<&'a str>,
-    },
-    /// More calls than may run at the same time.
-    Slots {
-        /// Calls that it makes.
-        calls: u64,
-        /// How many of them may.
-        most: u64,
-        /// The tool whose limit it is; None when it is the caller's.
-        of: Option<&'a str>,
-    },
-}
-
-impl Reason<'_> {
-    /// Its name, out of one closed set.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rate { .. } => "rate",
-            Self::Quota { .. } => "quota",
-            Self::Busy { .. } => "busy",
-            Self::Capacity(_) => "capacity",
-            Self::Unavailable => "unavailable",
-        }
-    }
-}
 
 /// Whose limit it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,22 +80,7 @@ impl Refusal<'_> {
 
     /// What the model reads.
     pub fn text(&self) -> String {
-        let tool = self.tool;
-        let what = match self.reason {
-            Reason::Rate { .. } => format!("Rate limit reached for {tool}."),
-            Reason::Quota { quota, of, .. } => format!("Quota of {} used up.", per_window(quota, of)),
-            Reason::Busy { running, of, status_tool, .. } => {
-                let are = if running == 1 { "is" } else { "are" };
-                let running = calls(running, of);
-                let ask = status_tool.map(|status| format!(" Ask {status} how they are doing.")).unwrap_or_default();
-                format!("{running} {are} already running, and no more are allowed.{ask}")
-            }
-            Reason::Unavailable => format!("The rate limiter can't be asked, and {tool} doesn't run without it."),
-            Reason::Capacity(excess) => {
-                let one = if self.in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
-                format!("{one} {} It can never run.", excess.text())
-            }
-        };
+        let what = self.reason.text(self.tool, self.in_batch);
         match self.retry_after_seconds() {
             None => what,
             Some(1) => format!("{what} Wait 1 second before the next tool call."),
@@ -215,42 +117,10 @@ impl Refusal<'_> {
     }
 }
 
-impl Excess<'_> {
-    fn text(self) -> String {
-        match self {
-            Self::Tokens { cost, capacity } => format!("costs {cost} tokens and the bucket holds {capacity}."),
-            Self::Calls { calls: made, quota, of } => {
-                format!("makes {} and the quota is {}.", calls(made, of), per_window(quota, None))
-            }
-            Self::Spaced { calls: made, within_ms, of } => {
-                format!("makes {} and the last would start after more than {within_ms} ms.", calls(made, of))
-            }
-            Self::Slots { calls: made, most, of } => {
-                format!("makes {} and at most {most} can run at the same time.", calls(made, of))
-            }
-        }
-    }
-}
-
-/// `1000 calls a day`, `10 calls of render an hour`.
-fn per_window(quota: Quota, of: Option<&str>) -> String {
-    let window = quota.window.name();
-    let article = if window == "hour" { "an" } else { "a" };
-    format!("{} {article} {window}", calls(quota.limit, of))
-}
-
-fn calls(count: u64, of: Option<&str>) -> String {
-    let calls = if count == 1 { "call" } else { "calls" };
-    match of {
-        None => format!("{count} {calls}"),
-        Some(tool) => format!("{count} {calls} of {tool}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::quota::Window;
+    use crate::limiter::quota::{Quota, Window};
 
     const DAY: Quota = Quota { limit: 1_000, window: Window::Day };
 

@@ -9,10 +9,12 @@
 )]
 
 use proptest::prelude::*;
-use sluice::limiter::allowance::{decide, release};
-use sluice::limiter::message::{Kind, LeaseAsked, Question, QuotaAsked, SlotsAsked, ToolBucket};
+use sluice::limiter::answer::Kind;
+use sluice::limiter::decision::decide;
 use sluice::limiter::policy::{drained, Policy, SECOND, TOKEN};
+use sluice::limiter::question::{LeaseAsked, Question, QuotaAsked, SlotsAsked, ToolBucket};
 use sluice::limiter::quota::Window;
+use sluice::limiter::returns::release;
 use sluice::limiter::row::Row;
 
 const NOW: u64 = 1_796_000_000 * SECOND;

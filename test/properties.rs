@@ -9,13 +9,15 @@
 )]
 
 use proptest::prelude::*;
-use sluice::limiter::allowance::{decide, give_back};
+use sluice::limiter::alarm::{after_alarm, AfterAlarm};
 use sluice::limiter::bucket::{ask, Debt, Verdict};
+use sluice::limiter::decision::decide;
 use sluice::limiter::give_back::Receipt;
 use sluice::limiter::memory::{Heard, Insured, Memory};
-use sluice::limiter::message::Question;
 use sluice::limiter::policy::{drained, span, Policy, SECOND, TOKEN};
-use sluice::limiter::row::{after_alarm, AfterAlarm, Row};
+use sluice::limiter::question::Question;
+use sluice::limiter::returns::give_back;
+use sluice::limiter::row::Row;
 
 const NOW: u64 = 1_796_000_000 * SECOND;
 

@@ -1,10 +1,12 @@
 //! Plans (`MCP_PLANS`): other numbers for callers whose token names one.
 
 use super::limits::{self, Given, Limits};
+use super::tools::{check_cost, ToolSettings};
 use super::variables::scalar;
 use super::Fault;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const VARIABLE: &str = "MCP_PLANS";
 
@@ -52,6 +54,22 @@ fn one(name: &str, given: &Map<String, Value>, everybody: &Everybody<'_>) -> Res
             text: &text("max_in_flight", everybody.max_in_flight),
         })?,
     })
+}
+
+/// Whether every cost that the operator gives fits into the bucket of every plan.
+pub(super) fn check(
+    plans: &BTreeMap<String, Limits>,
+    given: &Map<String, Value>,
+    tools: &BTreeMap<String, Rc<ToolSettings>>,
+) -> Result<(), Fault> {
+    for (plan, bucket) in plans.iter().filter_map(|(plan, limits)| limits.bucket.map(|bucket| (plan, bucket))) {
+        for (name, settings) in
+            tools.iter().filter(|(name, _)| given.get(*name).is_some_and(|tool| tool.get("cost").is_some()))
+        {
+            check_cost(&format!("MCP_PLANS.{plan}.burst"), name, settings.cost, bucket.capacity_tokens())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

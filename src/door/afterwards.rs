@@ -2,7 +2,7 @@
 //! back. All of it is registered with the runtime, which goes on with it when the client has gone.
 
 use crate::limiter::ask::give;
-use crate::limiter::message::Return;
+use crate::limiter::returns::Return;
 use crate::platform::gone::gone;
 use crate::stats::flow::count;
 use futures_channel::oneshot;

@@ -8,7 +8,7 @@ use crate::config::{Config, Fail, RefusalForm};
 use crate::limiter::admit::{admit, Admission, Outcome, Ruling, Spacing, Whose};
 use crate::limiter::allowance;
 use crate::limiter::demand::question;
-use crate::limiter::message::Question;
+use crate::limiter::question::Question;
 use crate::limiter::standing::{policy_item, Allowance, Standing};
 use crate::mcp::headers::Header;
 use crate::mcp::reply::Response;

@@ -3,7 +3,7 @@
 use crate::config::limits::Limits;
 use crate::config::tools::ToolSettings;
 use crate::limiter::admit::{Refused, Ruling, Whose};
-use crate::limiter::message::Kind;
+use crate::limiter::answer::Kind;
 use crate::limiter::policy::{whole_ms, TOKEN};
 use crate::refusal::{AllowanceKind, Excess, Reason, Refusal};
 

@@ -8,11 +8,13 @@
 //! After a refusal nobody else is asked, and what was taken on the way there goes back.
 
 use super::allowance::{limits, Demand, Finding, Limit};
+use super::answer::{Answer, Kind};
 use super::ask::{instead, question, Instead};
 use super::bucket::Debt;
 use super::memory::{Heard, Memory};
-use super::message::{Answer, Kind, Question, Return};
 use super::policy::{Policy, TOKEN};
+use super::question::Question;
+use super::returns::Return;
 use super::row::Row;
 use super::standing::Standing;
 use crate::config::Fail;

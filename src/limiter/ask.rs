@@ -1,9 +1,11 @@
 //! One question to one object, and what happens when it can't answer: what the operator decided for that.
 
+use super::answer::Answer;
 use super::memory::{Insured, Memory};
-use super::message::{Answer, Question, Return, Returned};
 use super::object::BINDING;
 use super::policy::Policy;
+use super::question::Question;
+use super::returns::{Return, Taken};
 use crate::config::Fail;
 use crate::platform::ask::{ask, Failure};
 use serde_json::json;
@@ -20,7 +22,7 @@ pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u
 
 /// Gives something back to the object `name`, and tells the rows that it wrote.
 pub async fn give(env: &Env, name: &str, back: &Return, deadline_ms: u32) -> Result<u64, Failure> {
-    let Returned { rows } = ask(env, BINDING, name, back, deadline_ms).await?;
+    let Taken { rows } = ask(env, BINDING, name, back, deadline_ms).await?;
     Ok(rows)
 }
 

@@ -1,7 +1,7 @@
 //! What the calls of one POST want of their caller's limits: the question, made from the configuration.
 
-use super::message::{LeaseAsked, Question, QuotaAsked, SlotsAsked, ToolBucket};
 use super::policy::SECOND;
+use super::question::{LeaseAsked, Question, QuotaAsked, SlotsAsked, ToolBucket};
 use super::quota::Quota;
 use crate::config::limits::Limits;
 use crate::config::tools::ToolSettings;

@@ -1,11 +1,13 @@
-//! The Durable Object of one caller, or of one shared bucket. It reads, has `allowance.rs` decide, and writes.
+//! The Durable Object of one caller, or of one shared bucket. It reads, has `decision.rs` decide, and writes.
 
 // What the macro generates has no words.
 #![allow(missing_docs)]
 
-use super::allowance::{decide, give_back, release};
-use super::message::{Question, Return, Returned};
-use super::row::{after_alarm, AfterAlarm, Row};
+use super::alarm::{after_alarm, AfterAlarm};
+use super::decision::decide;
+use super::question::Question;
+use super::returns::{give_back, release, Return, Taken};
+use super::row::Row;
 use crate::platform::now_us;
 use crate::platform::store::{self, Unreadable};
 use worker::{durable_object, DurableObject, Env, Error, Request, Response, Result, State};
@@ -88,8 +90,8 @@ impl RateLimiter {
             Return::Release(id) => release(row, *id, now),
         });
         match row {
-            Some(row) => store::write(&self.state, &row).and_then(|()| Response::from_json(&Returned { rows: 1 })),
-            None => Response::from_json(&Returned { rows: 0 }),
+            Some(row) => store::write(&self.state, &row).and_then(|()| Response::from_json(&Taken { rows: 1 })),
+            None => Response::from_json(&Taken { rows: 0 }),
         }
     }
 

@@ -59,17 +59,6 @@ pub struct Row {
     pub returned: Vec<Returned>,
 }
 
-/// What an alarm comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AfterAlarm {
-    /// Nothing is stored: an alarm that came twice, or too late.
-    Nothing,
-    /// All is at rest: delete everything.
-    Delete,
-    /// Something isn't: write this row and set its alarm.
-    Again(Row),
-}
-
 impl Bucket {
     /// Owes nothing, and drains at once.
     const EMPTY: Self = Self { debt: 0, at: 0, refill: 1, ledger: Ledger { since: 0, charged: 0 } };
@@ -166,21 +155,6 @@ impl Row {
             self.alarm = rests_at;
         }
         !pending
-    }
-}
-
-/// Decides what an alarm that fires at `now` (microseconds) does. Safe to run early, late and twice.
-pub fn after_alarm(row: Option<Row>, now: u64) -> AfterAlarm {
-    let Some(row) = row else {
-        return AfterAlarm::Nothing;
-    };
-    let (mut row, _) = row.rebased(now);
-    row.prune(now);
-    let rests_at = row.rests_at();
-    if rests_at <= now {
-        AfterAlarm::Delete
-    } else {
-        AfterAlarm::Again(Row { alarm: rests_at, ..row })
     }
 }
 
@@ -333,34 +307,5 @@ mod tests {
         assert_eq!(scheduled(rests_at + 1, NOW), (true, rests_at));
         assert_eq!(scheduled(NOW, NOW + 60 * SECOND - 1), (false, NOW), "it can be late");
         assert_eq!(scheduled(NOW, NOW + 60 * SECOND), (true, rests_at), "and is lost then");
-    }
-
-    #[test]
-    fn an_alarm_deletes_at_rest_and_comes_again_while_something_is_left() {
-        assert_eq!(after_alarm(Some(row(TOKEN)), NOW + 2 * SECOND), AfterAlarm::Delete);
-        let early = after_alarm(Some(row(TOKEN)), NOW + 2 * SECOND - 1);
-        assert_eq!(early, AfterAlarm::Again(row(TOKEN)));
-        let busy = after_alarm(Some(row(30 * TOKEN)), NOW + 2 * SECOND);
-        assert_eq!(busy, AfterAlarm::Again(Row { alarm: NOW + 60 * SECOND, ..row(30 * TOKEN) }));
-        let counted = Row { quotas: vec![usage(Window::Day)], leases: vec![lease(NOW + 1)], ..row(TOKEN) };
-        let (_, end) = Window::Day.bounds(NOW);
-        let kept = Row { alarm: end, leases: vec![], ..counted.clone() };
-        assert_eq!(after_alarm(Some(counted.clone()), NOW + 3 * SECOND), AfterAlarm::Again(kept));
-        assert_eq!(after_alarm(Some(counted), end), AfterAlarm::Delete);
-    }
-
-    #[test]
-    fn an_alarm_a_minute_late_or_twice_or_after_the_storage_is_gone_does_no_harm() {
-        assert_eq!(after_alarm(Some(row(TOKEN)), NOW + 62 * SECOND), AfterAlarm::Delete);
-        assert_eq!(after_alarm(None, NOW), AfterAlarm::Nothing);
-        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), NOW) else { panic!("deleted") };
-        assert_eq!(after_alarm(Some(again.clone()), NOW), AfterAlarm::Again(again));
-    }
-
-    #[test]
-    fn an_alarm_after_the_clock_went_back_waits_no_longer_than_one_refill() {
-        let back = NOW - 3_600 * SECOND;
-        let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), back) else { panic!("deleted") };
-        assert_eq!(again.alarm, back + 60 * SECOND);
     }
 }

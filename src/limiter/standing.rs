@@ -2,8 +2,8 @@
 //! the RateLimit header fields (draft-ietf-httpapi-ratelimit-headers-10).
 
 use super::allowance::{Demand, Limit};
+use super::answer::Answer;
 use super::bucket::Debt;
-use super::message::Answer;
 use super::policy::{whole_ms, whole_seconds, Policy, SECOND};
 use super::quota::{Quota, Window};
 use serde::{Deserialize, Serialize};
