@@ -66,6 +66,7 @@ impl Refusal<'_> {
     pub fn retry_after_ms(&self) -> Option<u64> {
         match self.reason {
             Reason::Rate { retry_after_ms }
+            | Reason::Blocked { retry_after_ms }
             | Reason::Quota { retry_after_ms, .. }
             | Reason::Busy { retry_after_ms, .. } => Some(retry_after_ms),
             Reason::Unavailable => Some(UNAVAILABLE_MS),
@@ -105,7 +106,7 @@ impl Refusal<'_> {
     /// The status as HTTP: 429 (RFC 6585 section 4), or one that fits better.
     pub fn http_status(&self) -> u16 {
         match self.reason {
-            Reason::Rate { .. } | Reason::Quota { .. } => 429,
+            Reason::Rate { .. } | Reason::Quota { .. } | Reason::Blocked { .. } => 429,
             Reason::Busy { .. } | Reason::Unavailable => 503,
             Reason::Capacity(_) => 400,
         }

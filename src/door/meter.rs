@@ -83,13 +83,14 @@ impl<'a> Meter<'a> {
             name: caller.name(),
             whose: Whose::Caller,
             calls: calls.iter().filter(|call| call.settings.cost > 0).fold(0, |count: u64, _| count.saturating_add(1)),
-            cost: cost(&calls, ""),
+            cost: cost(&calls),
             question: asked,
             shared: None,
             spacings,
             max_wait_ms: config.max_wait_ms,
             fail: calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open),
             deadline_ms: config.limiter_timeout_ms,
+            may_be_overridden: config.admin_token.is_some(),
         };
         let mut outcome = admit(self.env, &admission).await;
         count_questions(&outcome);
@@ -128,29 +129,17 @@ impl<'a> Meter<'a> {
             Ruling::Runs | Ruling::Unavailable(_) => "",
         };
         // The table's own name, which outlives the ruling.
-        let settings = self.config.tools().get_key_value(named).map(|(tool, settings)| (tool.as_str(), &**settings));
-        let of_tool = |call: &&&ReadyCall| match settings {
-            Some((tool, _)) => call.tool.name == tool,
-            None => call.settings.cost > 0,
-        };
-        let asked = Asked {
-            tool,
-            settings,
-            calls: calls.iter().filter(of_tool).fold(0, |count: u64, _| count.saturating_add(1)),
-            cost: cost(calls, named),
-            limits: &self.config.limits,
-            shared_capacity: 0,
-            max_wait_ms: self.config.max_wait_ms,
-            in_batch,
-        };
+        let named = self.config.tools().get_key_value(named).map(|(tool, settings)| (tool.as_str(), &**settings));
+        let of_tool = calls.iter().filter(|call| named.is_some_and(|(tool, _)| call.tool.name == tool));
+        let calls = of_tool.fold(0, |count: u64, _| count.saturating_add(1));
+        let asked = Asked { tool, named, calls, max_wait_ms: self.config.max_wait_ms, in_batch };
         verdict::refusal(ruling, &asked)
     }
 }
 
-/// Micro-tokens that the calls of one tool cost together, or with an empty name all of them.
-fn cost(calls: &[&ReadyCall], tool: &str) -> u64 {
-    let of_tool = calls.iter().filter(|call| tool.is_empty() || call.tool.name == tool);
-    of_tool.fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost()))
+/// Micro-tokens that the calls cost together.
+fn cost(calls: &[&ReadyCall]) -> u64 {
+    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost()))
 }
 
 /// The distances to keep.

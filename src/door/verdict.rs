@@ -1,8 +1,8 @@
 //! A limit that refused, as the refusal that is told.
 
-use crate::config::limits::Limits;
 use crate::config::tools::ToolSettings;
 use crate::limiter::admit::{Refused, Ruling, Whose};
+use crate::limiter::allowance::Demand;
 use crate::limiter::answer::Kind;
 use crate::limiter::policy::{whole_ms, TOKEN};
 use crate::refusal::{AllowanceKind, Excess, Reason, Refusal};
@@ -12,16 +12,10 @@ use crate::refusal::{AllowanceKind, Excess, Reason, Refusal};
 pub struct Asked<'a> {
     /// The tool of the first call.
     pub tool: &'a str,
-    /// What holds for the tool that `Refused` names, if it names one.
-    pub settings: Option<(&'a str, &'a ToolSettings)>,
-    /// How many calls there are; of that tool, if one is named.
+    /// The tool that the ruling names, if it names one, and what holds for it.
+    pub named: Option<(&'a str, &'a ToolSettings)>,
+    /// How many calls of that tool there are.
     pub calls: u64,
-    /// What those cost, in micro-tokens.
-    pub cost: u64,
-    /// What holds for the caller.
-    pub limits: &'a Limits,
-    /// The capacity in whole tokens of the shared bucket, if there is one.
-    pub shared_capacity: u64,
     /// The longest that a call is held back, in milliseconds.
     pub max_wait_ms: u64,
     /// Whether the calls came as a batch.
@@ -35,7 +29,7 @@ pub fn refusal<'a>(ruling: &Ruling, asked: &Asked<'a>) -> Option<Refusal<'a>> {
         Ruling::Unavailable(whose) => (Reason::Unavailable, kind_of(*whose, "")),
         Ruling::Refused(refused) => (reason(refused, asked), kind_of(refused.whose, &refused.tool)),
     };
-    let tool = asked.settings.map_or(asked.tool, |(tool, _)| tool);
+    let tool = asked.named.map_or(asked.tool, |(tool, _)| tool);
     Some(Refusal { reason, allowance, tool, in_batch: asked.in_batch })
 }
 
@@ -50,34 +44,28 @@ fn kind_of(whose: Whose, tool: &str) -> AllowanceKind {
 }
 
 fn reason<'a>(refused: &Refused, asked: &Asked<'a>) -> Reason<'a> {
-    let settings = asked.settings.map(|(_, settings)| settings);
-    let of = asked.settings.map(|(tool, _)| tool);
-    let quota = settings.map_or(asked.limits.quota, |settings| settings.quota);
-    let slots = settings.map_or(asked.limits.max_in_flight, |settings| settings.max_in_flight);
+    let of = asked.named.map(|(tool, _)| tool);
     let Some(wait) = refused.wait else {
-        return Reason::Capacity(match (refused.kind, quota, refused.whose) {
-            (Kind::Quota, Some(quota), _) => Excess::Calls { calls: asked.calls, quota, of },
-            (Kind::Slots, ..) => Excess::Slots { calls: asked.calls, most: slots.unwrap_or_default(), of },
-            (Kind::Bucket, _, Whose::Spacing) => {
-                Excess::Spaced { calls: asked.calls, within_ms: asked.max_wait_ms, of }
-            }
-            (Kind::Bucket | Kind::Quota, _, whose) => {
-                let bucket = settings.map_or(asked.limits.bucket, |settings| settings.bucket);
-                let capacity = match whose {
-                    Whose::Anonymous | Whose::Shared => asked.shared_capacity,
-                    Whose::Caller | Whose::Spacing => bucket.map_or(0, |bucket| bucket.capacity_tokens()),
-                };
-                Excess::Tokens { cost: asked.cost / TOKEN, capacity }
-            }
-        });
+        return Reason::Capacity(excess(refused, asked));
     };
     let retry_after_ms = whole_ms(wait);
-    match (refused.kind, quota) {
-        (Kind::Quota, Some(quota)) => Reason::Quota { retry_after_ms, quota, of },
+    match (refused.kind, refused.demand) {
+        (Kind::Blocked, _) => Reason::Blocked { retry_after_ms },
+        (Kind::Quota, Some(Demand::Calls(quota, _))) => Reason::Quota { retry_after_ms, quota, of },
         (Kind::Slots, _) => {
-            let status_tool = settings.and_then(|settings| settings.status_tool.as_deref());
+            let status_tool = asked.named.and_then(|(_, settings)| settings.status_tool.as_deref());
             Reason::Busy { retry_after_ms, running: refused.running, of, status_tool }
         }
         (Kind::Bucket | Kind::Quota, _) => Reason::Rate { retry_after_ms },
+    }
+}
+
+fn excess<'a>(refused: &Refused, asked: &Asked<'a>) -> Excess<'a> {
+    let of = asked.named.map(|(tool, _)| tool);
+    match refused.demand {
+        Some(Demand::Tokens(bucket, cost)) => Excess::Tokens { cost: cost / TOKEN, capacity: bucket.capacity_tokens() },
+        Some(Demand::Calls(quota, calls)) => Excess::Calls { calls, quota, of },
+        Some(Demand::Slots { limit, calls, .. }) => Excess::Slots { calls, most: limit, of },
+        None => Excess::Spaced { calls: asked.calls, within_ms: asked.max_wait_ms, of },
     }
 }

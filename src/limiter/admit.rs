@@ -7,7 +7,7 @@
 //!
 //! After a refusal nobody else is asked, and what was taken on the way there goes back.
 
-use super::allowance::{limits, Demand, Finding, Limit};
+use super::allowance::{self, Demand, Finding, Limit};
 use super::answer::{Answer, Kind};
 use super::ask::{instead, question, Instead};
 use super::bucket::Debt;
@@ -49,6 +49,8 @@ pub struct Admission<'a> {
     pub fail: Fail,
     /// How long each may take to, in milliseconds.
     pub deadline_ms: u32,
+    /// Whether the operator may have given the caller numbers of its own: then only its object knows what never fits.
+    pub may_be_overridden: bool,
 }
 
 /// A bucket that many callers share.
@@ -106,6 +108,8 @@ pub struct Refused {
     pub kind: Kind,
     /// The tool that it is for; empty when it is for all.
     pub tool: String,
+    /// What was wanted of it, and what it allows; None where an isolate decided by itself, or nothing is allowed.
+    pub demand: Option<Demand>,
     /// Microseconds to wait; None when the calls ask for more than is ever there.
     pub wait: Option<u64>,
     /// How many calls are running, where that is what is limited.
@@ -146,7 +150,7 @@ pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
         failed: Vec::new(),
     };
     // A policy that is impossible is a fault of the configuration, and never gets here.
-    let limits = limits(&admission.question).unwrap_or_default();
+    let limits = allowance::limits(&admission.question).unwrap_or_default();
     if let Some(refused) = never_fits(admission, &limits) {
         outcome.ruling = Ruling::Refused(refused);
     } else if !from_memory(admission, &limits, &mut outcome) {
@@ -171,8 +175,17 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
         let sent = now_us();
         let asked = (admission.name, &admission.question);
         if let Some(answer) = ask_one(env, admission, asked, admission.whose, outcome).await {
-            hear(admission, &answer, sent);
-            outcome.standing = Standing::new(limits, &answer);
+            outcome.standing = match answer.held {
+                None => {
+                    hear(admission, &answer, sent);
+                    Standing::new(limits, &answer)
+                }
+                // What is remembered is measured by what questions say, which isn't what holds here.
+                Some(held) => {
+                    let instead = held.apply(&admission.question);
+                    Standing::new(&allowance::limits(&instead).unwrap_or_default(), &answer)
+                }
+            };
         }
     }
     outcome.standing = match (outcome.standing.take(), shared_standing) {
@@ -210,7 +223,7 @@ async fn ask_one(
                 outcome.returns.push((name.to_owned(), Return::GiveBack(receipt)));
             }
             if !answer.admitted {
-                outcome.ruling = Ruling::Refused(Refused::new(whose, &answer));
+                outcome.ruling = Ruling::Refused(Refused::new(whose, &answer, asked));
             }
             Some(answer)
         }
@@ -225,7 +238,7 @@ async fn ask_one(
                 // What is free is never refused.
                 _ if asked.is_free() => Ruling::Runs,
                 Instead::Runs => Ruling::Runs,
-                Instead::Waits(wait) => Ruling::Refused(Refused::bucket(whose, Some(wait))),
+                Instead::Waits(wait) => Ruling::Refused(Refused::bucket(whose, Some(wait), None)),
                 Instead::Unavailable => Ruling::Unavailable(whose),
             };
             None
@@ -236,21 +249,29 @@ async fn ask_one(
 /// The first limit that can never admit the calls.
 fn never_fits(admission: &Admission<'_>, limits: &[Limit<'_>]) -> Option<Refused> {
     let nobody = Row::empty(0);
-    let own = limits.iter().find(|limit| limit.finding(&nobody, 0) == Finding::NeverFits).map(|limit| Refused {
-        whose: admission.whose,
-        kind: limit.demand.kind(),
-        tool: limit.tool.to_owned(),
-        wait: None,
-        running: 0,
-    });
-    let shared = || admission.shared.filter(|shared| admission.cost > shared.bucket.capacity());
-    let spaced = || {
-        let asked = |spacing: &&Spacing<'_>| spacing.question(admission.max_wait_ms);
-        admission.spacings.iter().find(|spacing| asked(spacing).cost > asked(spacing).capacity)
-    };
-    own.or_else(|| shared().map(|shared| Refused::bucket(shared.whose, None))).or_else(|| {
-        let tool = spaced()?.tool.to_owned();
-        Some(Refused { tool, ..Refused::bucket(Whose::Spacing, None) })
+    let own = limits
+        .iter()
+        .filter(|_| !admission.may_be_overridden)
+        .find(|limit| limit.finding(&nobody, 0) == Finding::NeverFits)
+        .map(|limit| Refused {
+            whose: admission.whose,
+            kind: limit.demand.kind(),
+            tool: limit.tool.to_owned(),
+            demand: Some(limit.demand),
+            wait: None,
+            running: 0,
+        });
+    own.or_else(|| {
+        let shared = admission.shared.filter(|shared| admission.cost > shared.bucket.capacity())?;
+        Some(Refused::bucket(shared.whose, None, Some(Demand::Tokens(shared.bucket, admission.cost))))
+    })
+    .or_else(|| {
+        let too_many = |spacing: &&Spacing<'_>| {
+            let asked = spacing.question(admission.max_wait_ms);
+            asked.cost > asked.capacity
+        };
+        let spacing = admission.spacings.iter().find(too_many)?;
+        Some(Refused { tool: spacing.tool.to_owned(), ..Refused::bucket(Whose::Spacing, None, None) })
     })
 }
 
@@ -278,7 +299,7 @@ fn from_memory(admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Ou
         };
         outcome.standing = Some(Standing::of_bucket(super::standing::CALLER_BUCKET, refused.debt, policy));
         outcome.remembered = true;
-        outcome.ruling = Ruling::Refused(Refused::bucket(admission.whose, Some(refused.wait)));
+        outcome.ruling = Ruling::Refused(Refused::bucket(admission.whose, Some(refused.wait), None));
         true
     })
 }
@@ -296,15 +317,19 @@ fn hear(admission: &Admission<'_>, answer: &Answer, sent: u64) {
 }
 
 impl Refused {
-    fn new(whose: Whose, answer: &Answer) -> Self {
+    fn new(whose: Whose, answer: &Answer, asked: &Question) -> Self {
         let by = answer.by.clone();
         let (kind, tool) = by.map_or((Kind::Bucket, String::new()), |by| (by.kind, by.tool));
         let running = answer.slots.get(&tool).copied().unwrap_or_default();
-        Self { whose, kind, tool, wait: Some(answer.wait).filter(|wait| *wait > 0), running }
+        let instead = answer.held.map_or_else(|| asked.clone(), |held| held.apply(asked));
+        let limits = allowance::limits(&instead).unwrap_or_default();
+        let limit = limits.iter().find(|limit| limit.tool == tool && limit.demand.kind() == kind);
+        let (demand, wait) = (limit.map(|limit| limit.demand), Some(answer.wait).filter(|wait| *wait > 0));
+        Self { whose, kind, tool, demand, wait, running }
     }
 
-    fn bucket(whose: Whose, wait: Option<u64>) -> Self {
-        Self { whose, kind: Kind::Bucket, tool: String::new(), wait, running: 0 }
+    fn bucket(whose: Whose, wait: Option<u64>, demand: Option<Demand>) -> Self {
+        Self { whose, kind: Kind::Bucket, tool: String::new(), demand, wait, running: 0 }
     }
 }
 

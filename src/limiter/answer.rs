@@ -5,6 +5,7 @@
 //! microseconds (`policy.rs`). An empty tool name is the caller itself.
 
 use super::give_back::Receipt;
+use super::operator::Override;
 use super::policy::{span, LARGEST};
 use super::question::Question;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub struct Answer {
     /// With which this can be given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
+    /// What the operator decided for this caller: the numbers that this was decided by.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub held: Option<Override>,
 }
 
 /// A limit that refused.
@@ -62,6 +66,8 @@ pub enum Kind {
     Quota,
     /// Calls at the same time.
     Slots,
+    /// Nothing at all: the operator has blocked the caller.
+    Blocked,
 }
 
 impl Answer {
@@ -102,6 +108,7 @@ impl Answer {
         let asked = match by.kind {
             Kind::Bucket => question.tools.iter().any(|bucket| bucket.tool == by.tool && bucket.cost > 0),
             Kind::Quota => question.quotas.iter().any(|quota| quota.tool == by.tool && quota.calls > 0),
+            Kind::Blocked => self.held.is_some_and(|held| held.blocked) && self.wait > 0,
             Kind::Slots => question.slots.iter().any(|slots| slots.tool == by.tool && slots.calls > 0),
         };
         (!asked).then_some("a limit refused that wasn't asked for")

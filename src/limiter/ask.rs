@@ -14,7 +14,11 @@ use worker::{console_error, Env};
 /// Asks the object `name`. Nonsense is no answer.
 pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u32) -> Result<Answer, Failure> {
     let answer: Answer = ask(env, BINDING, name, question, deadline_ms).await?;
-    match answer.fault(question) {
+    let fault = match answer.held {
+        None => answer.fault(question),
+        Some(held) => answer.fault(&held.apply(question)),
+    };
+    match fault {
         None => Ok(answer),
         Some(fault) => Err(Failure::Broken(format!("the object answered nonsense: {fault}"))),
     }

@@ -1,7 +1,7 @@
 //! The object's whole behaviour on a question: one function of (row, question, now). `object.rs` only reads and writes.
 
 use super::allowance::{limits, refusing, Demand, Limit};
-use super::answer::{Answer, By};
+use super::answer::{Answer, By, Kind};
 use super::give_back::{Charge, Counted, Receipt};
 use super::policy::{PolicyFault, LARGEST};
 use super::question::Question;
@@ -22,14 +22,21 @@ pub struct Decision {
 
 /// Decides one question at `now` (microseconds). An error is a question that makes no sense.
 pub fn decide(row: Option<Row>, question: &Question, now: u64) -> Result<Decision, PolicyFault> {
-    let limits = limits(question)?;
     let (mut row, went_back) = row.unwrap_or_else(|| Row::empty(now)).rebased(now);
-    let refusing = refusing(&limits, &row, now).map(|(limit, wait)| (limit.by(), wait));
+    let held = row.held.filter(|held| held.until > now);
+    let instead = held.map(|held| held.apply(question));
+    let question = instead.as_ref().unwrap_or(question);
+    let limits = limits(question)?;
+    let blocked = held.filter(|held| held.blocked && !question.is_free()).map(|held| held.until.saturating_sub(now));
+    let refusing = match blocked {
+        Some(wait) => Some((Some(By { kind: Kind::Blocked, tool: String::new() }), wait)),
+        None => refusing(&limits, &row, now).map(|(limit, wait)| (limit.by(), wait)),
+    };
     let (mut receipt, charges) = (None, refusing.is_none() && !question.is_free());
     if charges {
         receipt = take(&mut row, question, &limits, now);
     }
-    let answer = answer(&row, &limits, refusing, receipt, now);
+    let answer = Answer { held, ..answer(&row, &limits, refusing, receipt, now) };
     // Nothing else writes, unless the clock went back: then the new time has to count from now on.
     if !charges && !went_back {
         return Ok(Decision { answer, write: None, set_alarm: false });
@@ -103,7 +110,6 @@ fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::answer::Kind;
     use crate::limiter::policy::{Policy, SECOND, TOKEN};
     use crate::limiter::question::{LeaseAsked, QuotaAsked, SlotsAsked, ToolBucket};
     use crate::limiter::quota::Window;

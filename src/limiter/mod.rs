@@ -2,7 +2,8 @@
 //!
 //! `policy.rs` and `bucket.rs` are the arithmetic of the token bucket, `give_back.rs` its reverse, `quota.rs` counts calls in
 //! windows and `slots.rs` calls that run. `allowance.rs` finds what each of several limits says, and `decision.rs` charges what
-//! all admit, on what `row.rs` stores; `returns.rs` takes back, and `alarm.rs` cleans up. `question.rs` and `answer.rs` are what front and object say to
+//! all admit, on what `row.rs` stores; `returns.rs` takes back, `operator.rs` is what the
+//! operator may decide for one caller, and `alarm.rs` cleans up. `question.rs` and `answer.rs` are what front and object say to
 //! each other, `demand.rs` is what calls ask for, `memory.rs` what an isolate remembers, `standing.rs` what clients are told. All of these are pure. `object.rs` is the Durable Object, `ask.rs`
 //! asks it and knows what to do when it can't answer, and `admit.rs` is the way past everything that limits a call.
 
@@ -17,6 +18,7 @@ pub mod demand;
 pub mod give_back;
 pub mod memory;
 pub mod object;
+pub mod operator;
 pub mod policy;
 pub mod question;
 pub mod quota;

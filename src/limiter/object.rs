@@ -5,6 +5,7 @@
 
 use super::alarm::{after_alarm, AfterAlarm};
 use super::decision::decide;
+use super::operator::{obey, Order};
 use super::question::Question;
 use super::returns::{give_back, release, Return, Taken};
 use super::row::Row;
@@ -28,7 +29,7 @@ impl DurableObject for RateLimiter {
         Self { state }
     }
 
-    /// Answers one [`Question`], or takes one [`Return`].
+    /// Answers one [`Question`], takes one [`Return`], or obeys one [`Order`].
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         #[cfg(feature = "fixtures")]
         crate::platform::panics::on_demand(&request);
@@ -38,8 +39,11 @@ impl DurableObject for RateLimiter {
         if let Ok(question) = serde_json::from_str::<Question>(&text) {
             return self.asked(&question).await;
         }
-        match serde_json::from_str::<Return>(&text) {
-            Ok(back) => self.returned(&back),
+        if let Ok(back) = serde_json::from_str::<Return>(&text) {
+            return self.returned(&back);
+        }
+        match serde_json::from_str::<Order>(&text) {
+            Ok(order) => self.ordered(&order).await,
             Err(_) => Response::error("the message can't be read", 400),
         }
     }
@@ -93,6 +97,25 @@ impl RateLimiter {
             Some(row) => store::write(&self.state, &row).and_then(|()| Response::from_json(&Taken { rows: 1 })),
             None => Response::from_json(&Taken { rows: 0 }),
         }
+    }
+
+    /// Does what the operator asks.
+    async fn ordered(&self, order: &Order) -> Result<Response> {
+        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
+        let now = now_us();
+        let (write, state) = obey(row, order, now);
+        if let Some(mut row) = write {
+            if row.rests_at() <= now {
+                store::clear(&self.state).await?;
+            } else {
+                let set_alarm = row.schedule(now);
+                store::write(&self.state, &row)?;
+                if set_alarm {
+                    store::set_alarm(&self.state, row.alarm).await?;
+                }
+            }
+        }
+        Response::from_json(&state)
     }
 
     /// The stored row. One that no limiter can have written counts as unreadable.

@@ -5,6 +5,7 @@
 
 use super::bucket::Debt;
 use super::give_back::{Ledger, Returned};
+use super::operator::Override;
 use super::policy::{LARGEST, SECOND};
 use super::quota::Usage;
 use super::slots::Lease;
@@ -57,6 +58,9 @@ pub struct Row {
     /// Receipts that were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returned: Vec<Returned>,
+    /// What the operator decided for this caller.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub held: Option<Override>,
 }
 
 impl Bucket {
@@ -82,7 +86,7 @@ impl Row {
     pub fn empty(now: u64) -> Self {
         let Bucket { debt, refill, ledger, .. } = Bucket::EMPTY;
         let (tools, quotas, leases, returned) = Default::default();
-        Self { debt, at: now, refill, alarm: 0, ledger, tools, quotas, leases, returned }
+        Self { debt, at: now, refill, alarm: 0, ledger, tools, quotas, leases, returned, held: None }
     }
 
     /// Whether this can have been written by a limiter. What can't must not be decided on, nor kept for ever.
@@ -91,6 +95,7 @@ impl Row {
             && self.tools.values().all(Bucket::is_possible)
             && self.quotas.iter().all(|usage| usage.start <= LARGEST)
             && self.leases.iter().all(Lease::is_possible)
+            && self.held.is_none_or(|held| held.is_possible())
     }
 
     /// A tool's bucket, or with an empty name the caller's.
@@ -136,6 +141,7 @@ impl Row {
         self.quotas.retain(|usage| !usage.is_over(now));
         self.leases.retain(|lease| lease.until > now);
         self.returned.retain(|returned| returned.until > now);
+        self.held = self.held.filter(|held| held.until > now);
     }
 
     /// The microsecond at which all is at rest, if nothing is added.
@@ -143,7 +149,8 @@ impl Row {
         let buckets = self.tools.values().map(Bucket::rests_at);
         let quotas = self.quotas.iter().map(Usage::ends_at);
         let leases = self.leases.iter().map(|lease| lease.until);
-        buckets.chain(quotas).chain(leases).fold(self.bucket("").rests_at(), u64::max)
+        let held = self.held.iter().map(|held| held.until);
+        buckets.chain(quotas).chain(leases).chain(held).fold(self.bucket("").rests_at(), u64::max)
     }
 
     /// Sees to it that an alarm is pending, and tells whether it has to be set. One that is due later than all is at rest

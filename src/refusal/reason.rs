@@ -30,6 +30,11 @@ pub enum Reason<'a> {
         /// The tool that tells how they are doing.
         status_tool: Option<&'a str>,
     },
+    /// The operator has blocked the caller.
+    Blocked {
+        /// Until that is over.
+        retry_after_ms: u64,
+    },
     /// It never runs: it asks for more than is ever there.
     Capacity(Excess<'a>),
     /// The limiter can't be asked, and the policy is closed.
@@ -83,6 +88,7 @@ impl Reason<'_> {
             Self::Quota { .. } => "quota",
             Self::Busy { .. } => "busy",
             Self::Capacity(_) => "capacity",
+            Self::Blocked { .. } => "blocked",
             Self::Unavailable => "unavailable",
         }
     }
@@ -98,6 +104,7 @@ impl Reason<'_> {
                 let ask = status_tool.map(|status| format!(" Ask {status} how they are doing.")).unwrap_or_default();
                 format!("{running} {are} already running, and no more are allowed.{ask}")
             }
+            Self::Blocked { .. } => "Calls from here are blocked by the operator.".to_owned(),
             Self::Unavailable => format!("The rate limiter can't be asked, and {tool} doesn't run without it."),
             Self::Capacity(excess) => {
                 let one = if in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
