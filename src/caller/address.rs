@@ -4,7 +4,7 @@
 //! one can change the lower half at will. An IPv4 address that is written as IPv6 (RFC 4291 section 2.5.5.2) is IPv4.
 //! Whoever comes without a readable address shares one bucket with all the others like that: nobody passes free.
 
-use super::CallerKey;
+use super::{CallerKey, CallerKind};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The header in which Cloudflare's edge tells the client's address. Nothing else is believed.
@@ -23,7 +23,7 @@ pub fn from_header(value: Option<&str>) -> CallerKey {
         },
         None => UNREADABLE.to_owned(),
     };
-    CallerKey { name }
+    CallerKey { name, kind: CallerKind::Address }
 }
 
 /// The first 64 bits, the rest zero.

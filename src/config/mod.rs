@@ -3,6 +3,7 @@
 //! Variables come as JSON: text and numbers, and tables either as tables or as text, since wrangler passes them both
 //! ways. The names and defaults are in the README.
 
+pub mod callers;
 pub mod choices;
 pub mod decimal;
 mod fault;
@@ -10,10 +11,12 @@ pub mod limits;
 pub mod origins;
 mod parse;
 mod plans;
+pub mod publish;
 pub mod tools;
 mod variables;
 
 use crate::limiter::policy::Policy;
+use callers::Identity;
 pub use choices::{Fail, RefusalForm};
 pub use fault::Fault;
 use limits::Limits;
@@ -27,12 +30,20 @@ use tools::ToolSettings;
 pub const PREFIX: &str = "MCP_";
 
 /// Every variable that is read.
-pub const NAMES: [&str; 19] = [
+pub const NAMES: &[&str] = &[
     "MCP_RATE_LIMIT",
     "MCP_RATE_LIMIT_BURST",
     "MCP_CALLER",
+    "MCP_ANONYMOUS",
     "MCP_RATE_LIMIT_ANONYMOUS",
+    "MCP_TOKEN_UNVERIFIED",
     "MCP_RATE_LIMIT_SHARED",
+    "MCP_JWKS_URL",
+    "MCP_JWT_ISSUER",
+    "MCP_JWT_AUDIENCE",
+    "MCP_JWT_SECRET",
+    "MCP_CALLER_CLAIMS",
+    "MCP_AUTHORIZATION_SERVERS",
     "MCP_PLAN_CLAIM",
     "MCP_PLANS",
     "MCP_QUOTA",
@@ -65,6 +76,10 @@ pub struct Config {
     pub lease_us: u64,
     /// The longest that a call is held back, in milliseconds.
     pub max_wait_ms: u64,
+    /// Who is a caller.
+    pub identity: Identity,
+    /// Where clients get tokens, as the protected-resource document tells; none, and there is no such document.
+    pub authorization_servers: Vec<String>,
     /// How a refusal is told.
     pub refusal: RefusalForm,
     /// How long a verdict is waited for, in milliseconds.

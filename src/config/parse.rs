@@ -1,5 +1,6 @@
 //! Variables -> the configuration, or the first thing that is wrong with them.
 
+use super::callers;
 use super::choices::{Fail, RefusalForm};
 use super::limits::{self, Given, Limits};
 use super::origins::Origins;
@@ -28,8 +29,7 @@ const LONGEST_WAIT_MS: u64 = 60_000;
 /// Makes sense of `variables`, all of those whose names begin with [`PREFIX`]; `tools` are the tools that there are.
 pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Config, Fault> {
     let variables = Variables(variables);
-    variables.check_names(&NAMES)?;
-    variables.one_of("MCP_CALLER", "address", &["address"])?;
+    variables.check_names(NAMES)?;
     let refusal = match variables.one_of("MCP_REFUSAL", "result", &["result", "http"])? {
         0 => RefusalForm::Result,
         _ => RefusalForm::Http,
@@ -73,6 +73,8 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     let tools = tools::parse(&table, tools, &defaults)?;
     plans::check(&plans, &table, &tools)?;
     Ok(Config {
+        identity: callers::parse(&variables)?,
+        authorization_servers: callers::authorization_servers(&variables)?,
         limits,
         plan_claim,
         plans,
@@ -94,6 +96,7 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::callers::Identity;
     use crate::config::tools::ToolSettings;
     use crate::config::PREFIX;
     use crate::limiter::policy::Policy;
@@ -120,6 +123,7 @@ mod tests {
         assert_eq!((config.refusal, config.limiter_timeout_ms), (RefusalForm::Result, 1_000));
         assert_eq!((config.max_request_body, config.max_batch), (1_048_576, 100));
         assert_eq!(config.admin_token, None);
+        assert_eq!((&config.identity, config.authorization_servers.len()), (&Identity::Address, 0));
         assert_eq!((config.limits.quota, config.limits.max_in_flight, &config.plan_claim), (None, None, &None));
         assert_eq!((config.lease_us, config.max_wait_ms), (300_000_000, 2_000));
         let shared = Policy::new(200_000_000, 100_000_000).ok();
@@ -186,7 +190,7 @@ mod tests {
         for value in [json!(null), json!(true), json!([1]), json!({"a": 1})] {
             assert_eq!(fault(json!({"MCP_RATE_LIMIT": value}), "MCP_RATE_LIMIT"), "must be text or a number");
         }
-        assert_eq!(fault(json!({"MCP_CALLER": "token"}), "MCP_CALLER"), r#"must be "address", not "token""#);
+        assert_eq!(fault(json!({"MCP_CALLER": "ip"}), "MCP_CALLER"), r#"must be "address" or "token", not "ip""#);
         assert_eq!(fault(json!({"MCP_REFUSAL": "429"}), "MCP_REFUSAL"), r#"must be "result" or "http", not "429""#);
         assert_eq!(
             fault(json!({"MCP_FAIL": "ajar"}), "MCP_FAIL"),
@@ -258,9 +262,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_a_fault_and_other_peoples_names_are_not() {
-        let later =
-            "ANONYMOUS TOKEN_UNVERIFIED JWKS_URL JWT_ISSUER JWT_AUDIENCE CALLER_CLAIMS AUTHORIZATION_SERVERS UPSTREAM \
-            UPSTREAM_AUTH UPSTREAM_TIMEOUT_MS MAX_IN_FLIGHT_SESSION JWT_SECRET UPSTREAM_TOKEN RATE_LIMITS";
+        let later = "UPSTREAM UPSTREAM_AUTH UPSTREAM_TIMEOUT_MS MAX_IN_FLIGHT_SESSION UPSTREAM_TOKEN RATE_LIMITS";
         for name in later.split_whitespace().chain([""]).map(|name| format!("{PREFIX}{name}")) {
             let name = name.as_str();
             assert_eq!(fault(json!({name: "1"}), name), "there is no variable of this name");

@@ -2,15 +2,15 @@
 
 use super::afterwards;
 use super::entry::{Entry, ReadyCall};
+use super::subject::Subject;
 use super::verdict::{self, Asked};
-use crate::caller::{address, CallerKey};
+use crate::caller::{Caller, CallerKey};
 use crate::config::{Config, Fail, RefusalForm};
-use crate::limiter::admit::{admit, Admission, Outcome, Ruling, Spacing, Whose};
+use crate::limiter::admit::{admit, Admission, Outcome, Ruling, Spacing};
 use crate::limiter::allowance;
 use crate::limiter::demand::question;
 use crate::limiter::question::Question;
 use crate::limiter::standing::{policy_item, Allowance, Standing};
-use crate::mcp::headers::Header;
 use crate::mcp::reply::Response;
 use crate::mcp::tool_result::ToolResult;
 use crate::platform::{now_us, random_id};
@@ -35,8 +35,6 @@ pub struct Meter<'a> {
     pub env: &'a Env,
     /// What goes on when the answer has gone.
     pub context: &'a Context,
-    /// The request's headers.
-    pub header: Header<'a>,
     /// Whether the client has gone.
     pub client: AbortSignal,
 }
@@ -54,13 +52,14 @@ pub struct Metered<'a> {
 
 impl<'a> Meter<'a> {
     /// Answers every entry. The calls among them cost the sum of their costs, and run only if that is admitted.
-    pub async fn meter(&'a self, entries: Vec<Entry>, in_batch: bool) -> (Vec<Response>, Metered<'a>) {
+    pub async fn meter(&'a self, entries: Vec<Entry>, in_batch: bool, caller: &Caller) -> (Vec<Response>, Metered<'a>) {
         let config = self.config;
         let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
-        let limits = &config.limits;
-        let mut asked = question(limits, calls.iter().map(|call| (call.tool.name, &*call.settings)), config.lease_us);
+        let subject = Subject::new(caller, config);
+        let mut asked =
+            question(&subject.limits, calls.iter().map(|call| (call.tool.name, &*call.settings)), config.lease_us);
         let spacings = spacings(&calls);
-        let policies = policies(&asked);
+        let policies = policies(&asked, &subject);
         let wants_verdict = !asked.is_free() || calls.iter().any(|call| call.tool.needs_allowance);
         let limited = asked.policy() != Ok(None) || !policies.is_empty() || !spacings.is_empty();
         let (Some(first), true, true) = (calls.first().copied(), limited, wants_verdict || !spacings.is_empty()) else {
@@ -68,24 +67,26 @@ impl<'a> Meter<'a> {
             let responses = run(entries, &standing, &[]).await;
             return (responses, Metered { policies, ..Metered::default() });
         };
-        // 3. caller: who is calling. Needed only now that something is to be charged.
-        let caller = address::from_header((self.header)(address::ADDRESS_HEADER).as_deref());
+        if subject.unknown_plan {
+            count(|counts| counts.unknown_plans = counts.unknown_plans.saturating_add(1));
+        }
+        let key = &caller.key;
         // 5. limiter: may it run. When that can't be said, the strictest of the tools' policies holds for a batch.
         if asked.lease.is_some() || !spacings.is_empty() {
             asked.id = Some(random_id());
         }
         let lease = asked.id.filter(|_| asked.lease.is_some()).map(|id| {
             let client = self.client.clone();
-            afterwards::end_later(self.env, self.context, client, caller.name(), id, config.lease_us)
+            afterwards::end_later(self.env, self.context, client, key.name(), id, config.lease_us)
         });
         let first_tool = first.tool.name;
         let admission = Admission {
-            name: caller.name(),
-            whose: Whose::Caller,
+            name: key.name(),
+            whose: subject.whose,
             calls: calls.iter().filter(|call| call.settings.cost > 0).fold(0, |count: u64, _| count.saturating_add(1)),
             cost: cost(&calls),
             question: asked,
-            shared: None,
+            shared: subject.shared,
             spacings,
             max_wait_ms: config.max_wait_ms,
             fail: calls.iter().map(|call| call.settings.fail).max().unwrap_or(Fail::Open),
@@ -112,7 +113,7 @@ impl<'a> Meter<'a> {
         afterwards::give_back(self.env, self.context, std::mem::take(&mut outcome.returns));
         let left = standing.as_ref().map(|standing| standing.nearest);
         let form = config.refusal;
-        let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, &caller, left)).collect();
+        let responses = entries.into_iter().map(|entry| refuse(entry, refusal, form, key, left)).collect();
         (responses, Metered { refusal: Some(refusal), standing, policies })
     }
 
@@ -157,10 +158,10 @@ fn spacings(calls: &[&ReadyCall]) -> Vec<Spacing<'static>> {
 }
 
 /// Everything that is asked for, as header fields tell it.
-fn policies(asked: &Question) -> Vec<String> {
+fn policies(asked: &Question, subject: &Subject) -> Vec<String> {
     let now = now_us();
     let limits = allowance::limits(asked).unwrap_or_default();
-    limits.iter().map(|limit| policy_item(limit, now)).collect()
+    limits.iter().map(|limit| policy_item(limit, now)).chain(subject.shared_item()).collect()
 }
 
 /// Runs all calls at once, each in its turn where its tool is spaced out.

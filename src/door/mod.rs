@@ -1,18 +1,23 @@
 //! HTTP in and out: the only place where a client's request is read and its answer made.
 //!
 //! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST
-//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run, with `verdict.rs` to
-//! say why not and `afterwards.rs` for what is done when the answer has gone. `pages.rs` is what is read with GET, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
+//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run, with `subject.rs` for
+//! what holds for their caller, `verdict.rs` to say why not, and `afterwards.rs` for what is done when the answer has gone.
+//! `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read with GET,
+//! `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
 mod afterwards;
 mod body;
+mod challenge;
 mod entry;
 mod environment;
 mod exchange;
+mod flood;
 mod media;
 mod meter;
 mod pages;
 mod reply;
+mod subject;
 mod verdict;
 
 use crate::config::Config;
@@ -40,12 +45,12 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 /// 7. the door: the reply, with what is left
 /// 8. stats: counted, and sent on after the answer has gone
 ///
-/// Steps 2 and 7 are in `exchange.rs`, 4 in `entry.rs`, 3, 5, 6 and the counting in `meter.rs`.
+/// Steps 2, 3 and 7 are in `exchange.rs`, 4 in `entry.rs`, 5, 6 and the counting in `meter.rs`.
 pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<Response> {
     let path = request.path();
     let methods = match path.as_str() {
         "/mcp" => MCP_METHODS,
-        "/stats" | "/metrics" | "/healthz" => PAGE_METHODS,
+        "/limits" | "/stats" | "/metrics" | "/healthz" | challenge::RESOURCE_PATH => PAGE_METHODS,
         _ => return Reply::empty(404).into_response(None, ""),
     };
     let config = environment::config(&env);
@@ -59,17 +64,21 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
     };
     let origin = header(request.headers(), "origin");
     let url = request.inner().url();
-    if origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, &url)) {
+    // Where tokens are to be had may be read from anywhere: a page needs it before it can be let in.
+    let is_open = path == challenge::RESOURCE_PATH;
+    if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, &url)) {
         return Reply::empty(403).into_response(None, methods);
     }
     let reply = match (request.method(), path.as_str()) {
         (Method::Options, _) => reply::preflight(request.headers(), methods),
         (Method::Post, "/mcp") => {
-            let reply = post(&mut request, config, &env, &context).await;
+            let reply = post(&mut request, config, &env, &context, &url).await;
             crate::stats::flow::send_later(&env, &context);
             reply
         }
         (Method::Get | Method::Head, "/healthz") => pages::healthy(),
+        (Method::Get | Method::Head, "/limits") => pages::limits(config),
+        (Method::Get | Method::Head, challenge::RESOURCE_PATH) => challenge::document(config, &url),
         (Method::Get | Method::Head, "/stats" | "/metrics") => {
             pages::counted(&path, request.headers(), config, &env).await
         }
@@ -82,8 +91,11 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
 }
 
 /// One POST to the endpoint, from its headers on.
-async fn post(request: &mut Request, config: &Config, env: &Env, context: &Context) -> Reply {
+async fn post(request: &mut Request, config: &Config, env: &Env, context: &Context, url: &str) -> Reply {
     let headers = request.headers();
+    if let Some(reply) = flood::refusal(env, &|name| header(headers, name)).await {
+        return reply;
+    }
     if let Err(reply) = media::check(&|name| header(headers, name)) {
         return reply;
     }
@@ -93,8 +105,8 @@ async fn post(request: &mut Request, config: &Config, env: &Env, context: &Conte
     };
     let headers = request.headers();
     let client = request.inner().signal();
-    let meter = Meter { config, env, context, header: &|name| header(headers, name), client };
-    Exchange { meter }.answer(&body).await
+    let meter = Meter { config, env, context, client };
+    Exchange { meter, url, header: &|name| header(headers, name) }.answer(&body).await
 }
 
 /// A header's value. Those that came more than once are joined by commas.

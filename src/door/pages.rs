@@ -1,6 +1,7 @@
 //! What is read with GET: whether the server is well, and what was counted.
 
 use super::reply::Reply;
+use crate::config::publish::published;
 use crate::config::Config;
 use crate::stats::{flow, show};
 use serde_json::json;
@@ -16,6 +17,11 @@ pub fn healthy() -> Reply {
 /// `/healthz` of one that isn't.
 pub fn unhealthy(fault: &str) -> Reply {
     Reply::json(503, &json!({ "status": "fault", "error": format!("The server is configured wrongly. {fault}") }))
+}
+
+/// `/limits`: what a client can plan with.
+pub fn limits(config: &Config) -> Reply {
+    Reply::json(200, &published(config))
 }
 
 /// `/stats` and `/metrics`. What this isolate hasn't sent yet is sent first.

@@ -2,6 +2,8 @@
 //! object, whether a client has gone, and what a panic does.
 
 pub mod ask;
+pub mod crypto;
+pub mod fetch;
 pub mod gone;
 pub mod panics;
 pub mod store;

@@ -67,6 +67,14 @@ pub struct Counts {
     pub rows_written: u64,
     /// Calls refused without a question, on a remembered debt.
     pub remembered: u64,
+    /// Calls and batches of tokens whose plan isn't in the table.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown_plans: u64,
+}
+
+/// What an older version doesn't know isn't sent to it for nothing.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counts {
@@ -105,6 +113,7 @@ impl Counts {
         self.questions = self.questions.saturating_add(other.questions);
         self.rows_written = self.rows_written.saturating_add(other.rows_written);
         self.remembered = self.remembered.saturating_add(other.remembered);
+        self.unknown_plans = self.unknown_plans.saturating_add(other.unknown_plans);
     }
 }
 

@@ -56,6 +56,12 @@ pub fn metrics(counts: &Counts) -> String {
         "Refused calls and batches that no object was asked for",
         counts.remembered,
     );
+    single(
+        &mut registry,
+        "mcp_unknown_plans",
+        "Calls and batches of tokens that name a plan which isn't in the table",
+        counts.unknown_plans,
+    );
     let mut text = String::new();
     // Writing to a String can't fail.
     let _ = prometheus_text::encode(&mut text, &registry);

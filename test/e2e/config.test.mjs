@@ -299,7 +299,9 @@ test("without any variable, the defaults hold", () =>
   withVars(
     Object.fromEntries(
       [
-        ...["MCP_RATE_LIMIT", "MCP_RATE_LIMIT_BURST", "MCP_CALLER", "MCP_REFUSAL", "MCP_FAIL", "MCP_LIMITER_TIMEOUT_MS"],
+        ...["MCP_RATE_LIMIT", "MCP_RATE_LIMIT_BURST", "MCP_CALLER", "MCP_ANONYMOUS", "MCP_TOKEN_UNVERIFIED", "MCP_JWKS_URL"],
+        ...["MCP_JWT_ISSUER", "MCP_JWT_AUDIENCE", "MCP_JWT_SECRET", "MCP_CALLER_CLAIMS", "MCP_AUTHORIZATION_SERVERS"],
+        ...["MCP_REFUSAL", "MCP_FAIL", "MCP_LIMITER_TIMEOUT_MS"],
         ...["MCP_MAX_REQUEST_BODY", "MCP_MAX_BATCH", "MCP_ALLOWED_ORIGINS", "MCP_TOOLS", "MCP_ADMIN_TOKEN"],
       ].map((name) => [name, null]),
     ),
@@ -327,7 +329,16 @@ describe("a fault of the configuration", () => {
     ["MCP_RATE_LIMIT", true],
     ["MCP_RATE_LIMIT_BURST", "0"],
     ["MCP_RATE_LIMIT_BURST", 1.5],
-    ["MCP_CALLER", "token"],
+    ["MCP_CALLER", "token", /MCP_JWT_SECRET or MCP_JWKS_URL/],
+    ["MCP_CALLER", "session", /"address" or "token"/],
+    ["MCP_ANONYMOUS", "allow", /"refuse"/],
+    ["MCP_TOKEN_UNVERIFIED", "yes", /"digest"/],
+    ["MCP_JWKS_URL", "http://issuer.example/jwks.json", /https/],
+    ["MCP_JWT_ISSUER", {}],
+    ["MCP_JWT_AUDIENCE", ["a"]],
+    ["MCP_JWT_SECRET", "secret", /32 bytes/],
+    ["MCP_CALLER_CLAIMS", ""],
+    ["MCP_AUTHORIZATION_SERVERS", "issuer.example"],
     ["MCP_REFUSAL", "429", /"result" or "http"/],
     ["MCP_FAIL", "shut", /"open"/],
     ["MCP_LIMITER_TIMEOUT_MS", "1s"],
@@ -350,7 +361,6 @@ describe("a fault of the configuration", () => {
     ["MCP_rate_limit", "1"],
     ["MCP_QUOTA", ""],
     ["MCP_UPSTREAM", ""],
-    ["MCP_JWT_SECRET", "secret"],
     ["MCP_MAX_IN_FLIGHT", 0],
     ["MCP_PLANS", {}],
   ]) {
@@ -375,6 +385,16 @@ describe("a fault of the configuration", () => {
         assert.ok(fault.includes(variable) && message.includes(fault), fault);
       }));
   }
+
+  test("of tokens that are verified and not verified at the same time names the variable", () =>
+    withVars(
+      { MCP_CALLER: "token", MCP_TOKEN_UNVERIFIED: "digest", MCP_JWKS_URL: "https://issuer.example/jwks.json" },
+      async (sluice) => {
+        const { status, error } = await call(sluice, echo());
+        assert.equal(status, 500);
+        assert.match(error.message, /MCP_TOKEN_UNVERIFIED: /);
+      },
+    ));
 
   test("is over when it is mended", () =>
     withVars({ MCP_RATE_LIMIT: "fast" }, async (sluice) => {
