@@ -26,6 +26,11 @@ pub fn from_header(value: Option<&str>) -> CallerKey {
     CallerKey { name, kind: CallerKind::Address }
 }
 
+/// Whether a text is an address at all.
+pub fn is_readable(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}
+
 /// The first 64 bits, the rest zero.
 fn network(address: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))

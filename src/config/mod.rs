@@ -8,6 +8,7 @@ pub mod choices;
 pub mod decimal;
 mod fault;
 pub mod limits;
+pub mod order;
 pub mod origins;
 mod parse;
 mod plans;

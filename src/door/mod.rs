@@ -6,6 +6,7 @@
 //! `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read with GET,
 //! `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
+mod admin;
 mod afterwards;
 mod body;
 mod challenge;
@@ -51,6 +52,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
     let methods = match path.as_str() {
         "/mcp" => MCP_METHODS,
         "/limits" | "/stats" | "/metrics" | "/healthz" | challenge::RESOURCE_PATH => PAGE_METHODS,
+        path if path.starts_with(admin::PATH) => admin::METHODS,
         _ => return Reply::empty(404).into_response(None, ""),
     };
     let config = environment::config(&env);
@@ -82,6 +84,7 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
         (Method::Get | Method::Head, "/stats" | "/metrics") => {
             pages::counted(&path, request.headers(), config, &env).await
         }
+        (_, path) if path.starts_with(admin::PATH) => admin::answer(&mut request, config, &env).await,
         _ => Reply::empty(405).with("allow", methods),
     };
     reply.into_response(origin.as_deref(), methods).or_else(|error| {

@@ -43,7 +43,7 @@ pub async fn counted(path: &str, headers: &Headers, config: &Config, env: &Env) 
 
 /// Whether an Authorization header has the token (RFC 6750 section 2.1). Digests are compared, in a time that tells
 /// neither how much of the token was right nor how long it is.
-fn is_admin(authorization: Option<&str>, token: &str) -> bool {
+pub fn is_admin(authorization: Option<&str>, token: &str) -> bool {
     let given = authorization.and_then(|value| value.split_once(' '));
     given.is_some_and(|(scheme, given)| {
         let same = Sha256::digest(given.trim()).ct_eq(&Sha256::digest(token));

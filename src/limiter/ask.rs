@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::memory::{Insured, Memory};
 use super::object::BINDING;
+use super::operator::{Order, State};
 use super::policy::Policy;
 use super::question::Question;
 use super::returns::{Return, Taken};
@@ -28,6 +29,11 @@ pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u
 pub async fn give(env: &Env, name: &str, back: &Return, deadline_ms: u32) -> Result<u64, Failure> {
     let Taken { rows } = ask(env, BINDING, name, back, deadline_ms).await?;
     Ok(rows)
+}
+
+/// Has the object `name` do what the operator asks.
+pub async fn order(env: &Env, name: &str, order: &Order, deadline_ms: u32) -> Result<State, Failure> {
+    ask(env, BINDING, name, order, deadline_ms).await
 }
 
 /// What decides in the place of an object that can't answer.

@@ -351,7 +351,18 @@ describe("a fault of the configuration", () => {
     ["MCP_TOOLS", { nope: {} }, /MCP_TOOLS\.nope\b.*\becho\b/],
     ["MCP_TOOLS", { test_simple_text: {} }, /MCP_TOOLS\.test_simple_text\b/],
     ["MCP_TOOLS", { echo: { costs: 1 } }, /MCP_TOOLS\.echo\.costs\b/],
-    ["MCP_TOOLS", { echo: { quota: "1/day" } }, /MCP_TOOLS\.echo\.quota\b/],
+    ["MCP_TOOLS", { echo: { quota: "1/week" } }, /MCP_TOOLS\.echo\.quota: .*minute, hour, day, month/],
+    ["MCP_TOOLS", { echo: { rate: 1, burst: 4, cost: 5 } }, /MCP_TOOLS\.echo\.cost: .*\b5\b.*\b4\b/],
+    ["MCP_TOOLS", { echo: { status_tool: "nope" } }, /MCP_TOOLS\.echo\.status_tool\b/],
+    ["MCP_QUOTA", "1000", /1000\/day/],
+    ["MCP_MAX_IN_FLIGHT", "-1"],
+    ["MCP_LEASE_SECONDS", 0],
+    ["MCP_MAX_WAIT_MS", "2s"],
+    ["MCP_RATE_LIMIT_ANONYMOUS", "many"],
+    ["MCP_RATE_LIMIT_SHARED", ""],
+    ["MCP_PLAN_CLAIM", []],
+    ["MCP_PLANS", "[]"],
+    ["MCP_PLANS", { pro: { price: 1 } }, /MCP_PLANS\.pro\.price\b/],
     ["MCP_TOOLS", { echo: { cost: 1.5 } }, /MCP_TOOLS\.echo\.cost\b/],
     ["MCP_TOOLS", { echo: { cost: 31 } }, /MCP_TOOLS\.echo\.cost: .*\b31\b.*\b30\b/],
     ["MCP_TOOLS", '{"search_docs":{"cost":"31"}}', /MCP_TOOLS\.search_docs\.cost: .*\b31\b.*\b30\b/],
@@ -359,10 +370,8 @@ describe("a fault of the configuration", () => {
     // Names that nobody reads: misspelt ones, and those of parts that don't exist yet.
     ["MCP_RATE_LIMITS", "1"],
     ["MCP_rate_limit", "1"],
-    ["MCP_QUOTA", ""],
     ["MCP_UPSTREAM", ""],
-    ["MCP_MAX_IN_FLIGHT", 0],
-    ["MCP_PLANS", {}],
+    ["MCP_MAX_IN_FLIGHT_SESSION", 0],
   ]) {
     const shown = JSON.stringify(value);
     test(`${variable} = ${shown} is told by /mcp, by /healthz and in the log, once`, () =>

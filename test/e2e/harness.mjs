@@ -197,7 +197,8 @@ export async function start(options = {}) {
   return sluice;
 }
 
-const fromFile = readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });
+/** What wrangler.toml says. */
+export const fromFile = readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });
 
 const classOf = (binding) => fromFile.durable_objects.bindings.find(({ name }) => name === binding).class_name;
 

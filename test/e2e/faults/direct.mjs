@@ -1,8 +1,10 @@
 // The Worker with a door to its objects, for tests that ask them themselves: POST /object?name=NAME&path=PATH hands the body to the
-// caller's object. At the path /alarm its alarm goes off, whether one is set or not; all else is the real object's.
+// caller's object. At the path /alarm its alarm goes off, whether one is set or not; at /abort the object is reset, as the runtime does
+// at a deploy or after an error of its own; all else is the real object's.
 // A request with the header test-without-address comes without a client's address, as no request does over the network.
 // With the header test-client-leaves: MS the client counts as gone after that time: local workerd tells of it in mid-stream only.
 // With the header test-panic the front's own question makes the object panic (the build with fixtures).
+// With the header test-gate-fails the flood gate does.
 // Each alarm that the runtime sets off is logged as `alarm`.
 import * as real from "../../../src/entry.mjs";
 
@@ -14,6 +16,10 @@ export default {
     if (request.headers.has("test-without-address")) {
       request = new Request(request);
       request.headers.delete("cf-connecting-ip");
+    }
+    if (request.headers.has("test-gate-fails")) {
+      const fails = { limit: async () => Promise.reject(new Error("the gate fails")) };
+      env = { ...env, FLOOD_GATE: fails };
     }
     const leaves = request.headers.get("test-client-leaves");
     if (leaves !== null) request = new Request(request, { signal: AbortSignal.timeout(Number(leaves)) });
@@ -42,11 +48,14 @@ function panicking(env) {
 
 export class RateLimiter {
   constructor(state, env) {
+    this.state = state;
     this.object = new real.RateLimiter(state, env);
   }
 
   async fetch(request) {
-    if (new URL(request.url).pathname !== "/alarm") return this.object.fetch(request);
+    const { pathname } = new URL(request.url);
+    if (pathname === "/abort") this.state.abort("reset on demand");
+    if (pathname !== "/alarm") return this.object.fetch(request);
     await this.object.alarm();
     return new Response("done");
   }

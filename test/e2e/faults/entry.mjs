@@ -13,6 +13,7 @@
 //   status:CODE       answers with this status and no body
 //   once:KIND:...     the first question to each object meets the fault, the following ones the real object
 //   until:N:KIND:...  the first N questions to each object meet the real object, the following ones the fault
+//   own:KIND:...      a bucket that callers share meets the real object, all others the fault
 // Each question's body is logged as `asked RateLimiter BODY`, so that a test can pin it.
 import * as real from "../../../src/entry.mjs";
 
@@ -64,12 +65,14 @@ const faulty = (name, variable) =>
     constructor(state, env) {
       this.object = new real[name](state, env);
       this.fault = env[variable] ?? "";
+      this.shared = ["anonymous", "shared"].includes(state.id.name);
       this.asked = 0;
     }
 
     async fetch(request) {
       console.log(`asked ${name} ${await request.clone().text()}`);
       let [kind, argument] = split(this.fault);
+      if (kind === "own") [kind, argument] = this.shared ? ["", ""] : split(argument);
       if (kind === "once") [kind, argument] = this.asked === 0 ? split(argument) : ["", ""];
       if (kind === "until") {
         const [most, fault] = split(argument);

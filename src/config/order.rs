@@ -1,0 +1,171 @@
+//! What the operator gives one caller, read from the body of a PUT and shown again: `rate`, `burst`, `quota` and
+//! `max_in_flight` as in variables, or `blocked`, and for how many `seconds`. An empty object ends what held.
+
+use super::limits::{self, Given, Limits};
+use super::variables::{scalar, whole};
+use super::{decimal, Fault};
+use crate::limiter::operator::Override;
+use crate::limiter::policy::{whole_ms, SECOND, TOKEN};
+use crate::mcp::json::{self as strict, JsonFault};
+use serde_json::{json, Map, Value};
+
+const KEYS: [&str; 6] = ["rate", "burst", "quota", "max_in_flight", "blocked", "seconds"];
+
+/// The longest that it can hold, in seconds: a year.
+const LONGEST_SECONDS: u64 = 31_536_000;
+
+/// Reads a body at `now` (microseconds), for callers that have `limits` otherwise. An error says what is wrong.
+pub fn parse(body: &[u8], limits: &Limits, now: u64) -> Result<Override, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "the body isn't UTF-8".to_owned())?;
+    let given = match strict::parse(text) {
+        Ok(Value::Object(given)) => given,
+        Ok(_) => return Err("the body must be an object".to_owned()),
+        Err(JsonFault::Syntax(what) | JsonFault::DuplicateMember(what)) => {
+            return Err(format!("the body isn't JSON that can be read: {what}"));
+        }
+    };
+    if let Some(key) = given.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("{key}: there is nothing of this name; there are {}", KEYS.join(", ")));
+    }
+    if given.is_empty() {
+        return Ok(Override { until: now, ..Override::default() });
+    }
+    read(&given, limits, now).map_err(|fault| fault.to_string())
+}
+
+fn read(given: &Map<String, Value>, limits: &Limits, now: u64) -> Result<Override, Fault> {
+    let text = |key: &str| given.get(key).map(|value| scalar(value).unwrap_or_else(|| value.to_string()));
+    let Some(seconds) = text("seconds") else {
+        return Err(Fault::new("seconds", "must be given: for how long this holds"));
+    };
+    let seconds = whole("seconds", &seconds, 1, LONGEST_SECONDS)?;
+    let mut held = Override { until: now.saturating_add(seconds.saturating_mul(SECOND)), ..Override::default() };
+    held.blocked = match given.get("blocked") {
+        None => false,
+        Some(Value::Bool(blocked)) => *blocked,
+        Some(other) => return Err(Fault::new("blocked", format!("must be true or false, not {other}"))),
+    };
+    for key in ["rate", "burst"].into_iter().filter(|key| given.contains_key(*key)) {
+        let bucket = limits.bucket.ok_or_else(|| Fault::new(key, "callers have no bucket: MCP_RATE_LIMIT is 0"))?;
+        let rate = text("rate").unwrap_or_else(|| decimal::from_micro(bucket.refill()));
+        let burst = text("burst").unwrap_or_else(|| bucket.capacity_tokens().to_string());
+        let rate = Given { variable: "rate", text: &rate };
+        let bucket = limits::bucket(rate, Given { variable: "burst", text: &burst })?;
+        (held.capacity, held.refill) =
+            (bucket.map(|bucket| bucket.capacity()), Some(bucket.map_or(0, |bucket| bucket.refill())));
+    }
+    if let Some(quota) = text("quota") {
+        limits.quota.ok_or_else(|| Fault::new("quota", "callers have no quota: MCP_QUOTA is empty"))?;
+        held.quota = limits::quota(Given { variable: "quota", text: &quota })?;
+    }
+    if let Some(calls) = text("max_in_flight") {
+        limits
+            .max_in_flight
+            .ok_or_else(|| Fault::new("max_in_flight", "callers have no slots: MCP_MAX_IN_FLIGHT is 0"))?;
+        held.max_in_flight = Some(whole("max_in_flight", &calls, 1, u64::from(u32::MAX))?);
+    }
+    Ok(held)
+}
+
+/// The same, as it was given, and for how long it still holds.
+pub fn shown(held: &Override, now: u64) -> Value {
+    let mut told = Map::new();
+    let mut tell = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            told.insert(name.to_owned(), value);
+        }
+    };
+    tell("blocked", held.blocked.then_some(Value::Bool(true)));
+    tell("rate", held.refill.map(|refill| json!(tokens(refill))));
+    tell("burst", held.capacity.map(|capacity| json!(tokens(capacity))));
+    tell("quota", held.quota.map(|quota| json!(format!("{}/{}", quota.limit, quota.window.name()))));
+    tell("max_in_flight", held.max_in_flight.map(Value::from));
+    tell("endsMs", Some(json!(whole_ms(held.until.saturating_sub(now)))));
+    Value::Object(told)
+}
+
+/// Micro-tokens as tokens.
+pub fn tokens(micro: u64) -> f64 {
+    micro as f64 / TOKEN as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limiter::policy::Policy;
+    use crate::limiter::quota::{Quota, Window};
+
+    const NOW: u64 = 1_796_000_000 * SECOND;
+
+    fn limits() -> Limits {
+        let quota = Some(Quota { limit: 5, window: Window::Day });
+        Limits { bucket: Policy::new(30 * TOKEN, TOKEN / 2).ok(), quota, max_in_flight: Some(2) }
+    }
+
+    fn bucket(held: &Override) -> Option<Policy> {
+        Policy::new(held.capacity?, held.refill?).ok()
+    }
+
+    fn parsed(body: &Value) -> Result<Override, String> {
+        parse(body.to_string().as_bytes(), &limits(), NOW)
+    }
+
+    #[test]
+    fn numbers_are_read_as_in_variables_and_shown_again() {
+        let held =
+            parsed(&json!({"rate": "2.5", "burst": 60, "quota": "9/hour", "max_in_flight": 4, "seconds": 60})).unwrap();
+        assert_eq!(bucket(&held), Policy::new(60 * TOKEN, 2_500_000).ok());
+        assert_eq!((held.quota, held.max_in_flight), (Some(Quota { limit: 9, window: Window::Hour }), Some(4)));
+        assert_eq!((held.until, held.blocked), (NOW + 60 * SECOND, false));
+        let told = json!({"rate": 2.5, "burst": 60.0, "quota": "9/hour", "max_in_flight": 4, "endsMs": 59_000});
+        assert_eq!(shown(&held, NOW + SECOND), told);
+    }
+
+    #[test]
+    fn of_a_bucket_one_number_is_enough_and_a_rate_of_0_switches_it_off() {
+        let held = |given| parsed(&given).unwrap();
+        assert_eq!(bucket(&held(json!({"burst": 60, "seconds": 1}))), Policy::new(60 * TOKEN, TOKEN / 2).ok());
+        assert_eq!(bucket(&held(json!({"rate": 2, "seconds": 1}))), Policy::new(30 * TOKEN, 2 * TOKEN).ok());
+        let off = held(json!({"rate": 0, "seconds": 1}));
+        assert_eq!((off.capacity, off.refill), (None, Some(0)));
+    }
+
+    #[test]
+    fn blocking_is_for_a_time_and_nothing_ends_it() {
+        let held = parsed(&json!({"blocked": true, "seconds": 3600})).unwrap();
+        assert_eq!(held, Override { until: NOW + 3_600 * SECOND, blocked: true, ..Override::default() });
+        assert_eq!(shown(&held, NOW), json!({"blocked": true, "endsMs": 3_600_000}));
+        assert_eq!(parsed(&json!({})).unwrap(), Override { until: NOW, ..Override::default() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (given, what) in [
+            (json!({"blocked": true}), "seconds: must be given"),
+            (json!({"blocked": true, "seconds": 0}), "seconds: must be a whole number from 1 to 31536000"),
+            (json!({"blocked": 1, "seconds": 1}), "blocked: must be true or false, not 1"),
+            (json!({"rate": "fast", "seconds": 1}), "rate: must be tokens a second"),
+            (json!({"burst": 0, "seconds": 1}), "burst: must be a whole number of tokens"),
+            (json!({"quota": "9", "seconds": 1}), "quota: must be calls in a window"),
+            (json!({"max_in_flight": 0, "seconds": 1}), "max_in_flight: must be a whole number from 1"),
+            (json!({"until": 1}), "until: there is nothing of this name; there are rate"),
+            (json!([]), "the body must be an object"),
+        ] {
+            let found = parsed(&given).unwrap_err();
+            assert!(found.starts_with(what), "{found}");
+        }
+        let raw = |body: &[u8]| parse(body, &limits(), NOW).unwrap_err();
+        assert!(raw(b"{").starts_with("the body isn't JSON that can be read: "));
+        assert!(raw(br#"{"seconds":1,"seconds":2}"#).starts_with("the body isn't JSON that can be read: "));
+        assert_eq!(raw(b"\xff"), "the body isn't UTF-8");
+    }
+
+    #[test]
+    fn what_callers_dont_have_cant_be_changed_for_one() {
+        let none = |given: Value| parse(given.to_string().as_bytes(), &Limits::default(), NOW).unwrap_err();
+        assert!(none(json!({"rate": 1, "seconds": 1})).contains("MCP_RATE_LIMIT is 0"));
+        assert!(none(json!({"burst": 1, "seconds": 1})).contains("MCP_RATE_LIMIT is 0"));
+        assert!(none(json!({"quota": "1/day", "seconds": 1})).contains("MCP_QUOTA is empty"));
+        assert!(none(json!({"max_in_flight": 1, "seconds": 1})).contains("MCP_MAX_IN_FLIGHT is 0"));
+    }
+}
