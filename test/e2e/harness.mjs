@@ -17,6 +17,9 @@ process.env.WRANGLER_SEND_METRICS = "false";
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
 const { createTestHarness, unstable_readConfig: readConfig } = await import("wrangler");
 
+// As it is before `inFolder` changes it: of two that start at once, one's folder must not lie in the other's, which is removed.
+const temporary = tmpdir();
+
 const FAULT_VARS = { RateLimiter: "FAULT_RATE_LIMITER", CallStats: "FAULT_CALL_STATS" };
 
 /**
@@ -34,7 +37,7 @@ export async function start(options = {}) {
   await build(options.fixtures ? "fixtures" : "shipped");
 
   // Objects live in Miniflare's temporary folder: with one of our own their databases can be found.
-  const folder = mkdtempSync(join(tmpdir(), "sluice-"));
+  const folder = mkdtempSync(join(temporary, "sluice-"));
   let current = options;
   const harness = createTestHarness(workers(current));
   const { url } = await inFolder(folder, () => harness.listen()).catch(async (error) => {

@@ -18,8 +18,7 @@ export default {
       request.headers.delete("cf-connecting-ip");
     }
     if (request.headers.has("test-gate-fails")) {
-      const fails = { limit: async () => Promise.reject(new Error("the gate fails")) };
-      env = { ...env, FLOOD_GATE: fails };
+      env = { ...env, FLOOD_GATE: new Ratelimit() };
     }
     const leaves = request.headers.get("test-client-leaves");
     if (leaves !== null) request = new Request(request, { signal: AbortSignal.timeout(Number(leaves)) });
@@ -34,6 +33,13 @@ export default {
     }
   },
 };
+
+// Bindings are told apart by the names of their classes.
+class Ratelimit {
+  async limit() {
+    throw new Error("the gate fails");
+  }
+}
 
 // The same environment, but every question to a caller's object goes to its path /panic.
 function panicking(env) {
