@@ -134,6 +134,12 @@ describe("a quota", () => {
   });
 });
 
+test("when bucket and quota are both used up the longer wait is told, every time", async () => {
+  await using sluice = await start({ vars: { MCP_RATE_LIMIT: "0.1", MCP_RATE_LIMIT_BURST: "3", MCP_QUOTA: "3/day" } });
+  for (let count = 0; count < 3; count += 1) assert.ok(ran(await call(sluice, "192.0.2.1")));
+  for (let count = 0; count < 3; count += 1) assert.equal(refusalOf(await call(sluice, "192.0.2.1")).reason, "quota");
+});
+
 test("the object of a caller with a quota is emptied when the window has ended", async () => {
   await using sluice = await start({ vars: { MCP_RATE_LIMIT: "100", MCP_QUOTA: "5/minute" } });
   // Not so close to the end of a minute that the next one begins in between.
