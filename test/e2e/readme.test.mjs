@@ -75,7 +75,7 @@ test("the burst is refused and recovers, as printed", async () => {
 test("the pages answer to the commands that are printed", async () => {
   await using sluice = await start();
   const commands = inLanguage("sh").filter((text) => text.startsWith("curl "));
-  assert.equal(commands.length, 1);
+  assert.equal(commands.length, 2);
   const { code, lines } = await shell(commands[0], sluice.url);
   assert.equal(code, 0);
   // Two pages of JSON without a line end, and the metrics.
@@ -86,6 +86,16 @@ test("the pages answer to the commands that are printed", async () => {
   const counted = [...source.matchAll(/"(mcp_\w+)"/g)].map(([, name]) => `${name}_total`);
   const told = [...readme.matchAll(/^\| `(mcp_\w+_total)/gm)].map(([, name]) => name);
   assert.deepEqual(told.sort(), counted.sort());
+});
+
+test("the operator's commands do what is printed", async () => {
+  await using sluice = await start({ vars: { MCP_ADMIN_TOKEN: "s3cret" } });
+  const [, commands] = inLanguage("sh").filter((text) => text.startsWith("curl "));
+  const { code, lines } = await shell(`MCP_ADMIN_TOKEN=s3cret\n${commands}`, sluice.url);
+  assert.equal(code, 0);
+  const [shown, blocked] = lines.join("").split(/(?<=\})(?=\{)/).map((text) => JSON.parse(text));
+  assert.deepEqual([shown.owed, shown.override], [0, null]);
+  assert.equal(blocked.override.blocked, true);
 });
 
 test("every npm command that is named exists", () => {
