@@ -77,6 +77,16 @@ test("a panic in the object: it and all in flight are answered, the next call ru
   }
 });
 
+// The shim marks an instance whose trap it sees, so here the crate's own hook is one of two: what it logs tells that it is there.
+test("a panic is printed with its place, and the hook of the worker crate runs as well", async () => {
+  sluice.clearLogs();
+  await call(sluice, "203.0.113.77", "test_panic");
+  const [line] = await sluice.logged(/Critical/);
+  assert.match(line.message, /Rust panic: .*on demand, in front/s);
+  const [printed] = await sluice.logged(/^panicked at src\/tools\/fixtures\/faults\.rs/);
+  assert.match(printed.message, /on demand, in front/);
+});
+
 test("after panics an empty bucket is still empty", async () => {
   const address = "203.0.113.1";
   const [count] = await drain(sluice, address);
