@@ -10,7 +10,7 @@ const VERSION = "27.1.0";
 const ROOMS = [
   ...[
     ...["alarm", "allowance", "answer", "bucket", "decision", "demand", "give_back", "memory"],
-    ...["policy", "question", "operator", "quota", "returns", "row", "slots", "standing"],
+    ...["policy", "question", "operator", "quota", "returns", "row", "slots", "spacing", "standing"],
   ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/refusal/**", "src/config/**", "src/tools/arguments.rs"],
   ...["address", "authorization", "claims", "fault", "jwk", "jws", "key_cache", "mod", "name"].map((room) => `src/caller/${room}.rs`),

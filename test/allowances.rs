@@ -31,7 +31,7 @@ fn several(tool: usize, calls: u64, id: u64) -> Question {
     let mut question = Question {
         quotas: vec![quota(String::new(), 9, Window::Minute)],
         slots: vec![slots(String::new(), 5)],
-        lease: Some(LeaseAsked { us: 600 * SECOND, calls: [(name(), calls)].into() }),
+        lease: Some(LeaseAsked { us: 600 * SECOND, calls: [(String::new(), calls), (name(), calls)].into() }),
         id: Some(id),
         ..Question::new(Policy::new(8 * TOKEN, TOKEN / 4).unwrap(), calls * TOKEN)
     };

@@ -212,7 +212,7 @@ proptest! {
                 with = match after_alarm(with.clone(), now) {
                     AfterAlarm::Nothing => with,
                     AfterAlarm::Delete => None,
-                    AfterAlarm::Again(row) => Some(row),
+                    AfterAlarm::Again(row) => Some(*row),
                 };
             }
             let question = Question::new(policy, tokens * TOKEN);

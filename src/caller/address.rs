@@ -56,6 +56,12 @@ mod tests {
     }
 
     #[test]
+    fn only_an_address_is_readable() {
+        assert!(is_readable("192.0.2.1") && is_readable("2001:db8::1"));
+        assert!(!is_readable("192.0.2.256") && !is_readable(" 192.0.2.1") && !is_readable(""));
+    }
+
+    #[test]
     fn two_networks_are_two_callers() {
         assert_ne!(name("2001:db8:1:2::1"), name("2001:db8:1:3::1"));
     }

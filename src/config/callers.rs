@@ -138,7 +138,9 @@ fn address(variable: &str, given: &str) -> Result<String, Fault> {
     match good {
         true => Ok(given.to_owned()),
         false => {
-            let what = format!("must be an https address (http on a loopback host, for tests); not {given:?}");
+            // What stands before an @ may be a secret.
+            let shown = if given.contains('@') { "one with a user".to_owned() } else { format!("{given:?}") };
+            let what = format!("must be an https address (http on a loopback host, for tests); not {shown}");
             Err(Fault::new(variable, what))
         }
     }

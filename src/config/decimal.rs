@@ -21,16 +21,6 @@ pub fn micro(text: &str) -> Option<u64> {
     whole(integer)?.checked_mul(TOKEN)?.checked_add(millionths)
 }
 
-/// Millionths as the number that [`micro`] reads them from.
-pub fn from_micro(millionths: u64) -> String {
-    let (whole, rest) = (millionths / TOKEN, millionths.checked_rem(TOKEN).unwrap_or_default());
-    if rest == 0 {
-        whole.to_string()
-    } else {
-        format!("{whole}.{rest:06}")
-    }
-}
-
 fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -68,13 +58,6 @@ mod tests {
             "0x10",
         ] {
             assert_eq!(micro(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_was_read_can_be_written_again() {
-        for text in ["0", "0.500000", "0.000001", "12.345678", "100"] {
-            assert_eq!(micro(text).map(from_micro).as_deref(), Some(text));
         }
     }
 

@@ -16,6 +16,13 @@ pub struct Limits {
     pub max_in_flight: Option<u64>,
 }
 
+impl Limits {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A text, and the name of the variable that it stands in, for faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
@@ -65,8 +72,11 @@ fn policy(capacity: u64, refill: u64, rate: Given<'_>, burst: Given<'_>) -> Resu
     }
 }
 
-/// The most calls of a quota, and of slots: counts are stored, and must pass through JSON unchanged.
+/// The most calls of a quota: counts are stored, and must pass through JSON unchanged.
 const MOST_CALLS: u64 = 1_000_000_000_000;
+
+/// The most slots: each that is taken stands in the object's row.
+pub(super) const MOST_SLOTS: u64 = 1_000;
 
 /// A quota, such as `1000/day`; None when nothing is given.
 pub(super) fn quota(given: Given<'_>) -> Result<Option<Quota>, Fault> {
@@ -89,8 +99,11 @@ pub(super) fn quota(given: Given<'_>) -> Result<Option<Quota>, Fault> {
 pub(super) fn max_in_flight(given: Given<'_>) -> Result<Option<u64>, Fault> {
     match decimal::whole(given.text) {
         Some(0) => Ok(None),
-        Some(calls) if calls <= MOST_CALLS => Ok(Some(calls)),
-        _ => Err(given.fault(format!("must be a whole number of calls, 0 for any, not {:?}", given.text))),
+        Some(calls) if calls <= MOST_SLOTS => Ok(Some(calls)),
+        _ => {
+            let what = format!("must be a whole number of calls up to {MOST_SLOTS}, 0 for any, not {:?}", given.text);
+            Err(given.fault(what))
+        }
     }
 }
 
@@ -147,7 +160,10 @@ mod tests {
     fn slots_are_a_number_and_0_is_any() {
         let read = |text| max_in_flight(given("MCP_MAX_IN_FLIGHT", text));
         assert_eq!((read("0"), read("2")), (Ok(None), Ok(Some(2))));
-        assert_eq!(fault(read("-1")), "MCP_MAX_IN_FLIGHT: must be a whole number of calls, 0 for any, not \"-1\"");
-        assert!(read("1000000000000").is_ok() && read("1000000000001").is_err());
+        assert_eq!(
+            fault(read("-1")),
+            "MCP_MAX_IN_FLIGHT: must be a whole number of calls up to 1000, 0 for any, not \"-1\""
+        );
+        assert!(read("1000").is_ok() && read("1001").is_err());
     }
 }

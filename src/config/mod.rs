@@ -108,6 +108,11 @@ impl Config {
         &self.tools
     }
 
+    /// What may hold for a caller: everybody's limits, and those of each plan.
+    pub fn all_limits(&self) -> impl Iterator<Item = &Limits> {
+        std::iter::once(&self.limits).chain(self.plans.values())
+    }
+
     /// What holds for a caller of this plan; None when there is no such plan.
     pub fn plan(&self, name: &str) -> Option<&Limits> {
         self.plans.get(name)

@@ -52,6 +52,9 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     let everybody = Everybody { rate: &rate, burst: &burst, quota: &quota, max_in_flight: &max_in_flight };
     let plans = plans::parse(&variables.table("MCP_PLANS")?, &everybody)?;
     let plan_claim = Some(variables.text("MCP_PLAN_CLAIM", "")?).filter(|claim| !claim.is_empty());
+    if plan_claim.is_none() && !plans.is_empty() {
+        return Err(Fault::new("MCP_PLAN_CLAIM", "must name the claim by which a token chooses one of MCP_PLANS"));
+    }
     let lease_seconds = variables.whole("MCP_LEASE_SECONDS", "300", 1, LONGEST_LEASE_SECONDS)?;
     let timeout = variables.whole("MCP_LIMITER_TIMEOUT_MS", "1000", 1, LONGEST_TIMEOUT_MS)?;
     let max_body = variables.whole("MCP_MAX_REQUEST_BODY", "1048576", 1, LARGEST_BODY)?;
@@ -245,19 +248,23 @@ mod tests {
         assert_eq!(parsed(json!({ "MCP_TOOLS": table })), parsed(json!({ "MCP_TOOLS": text })));
         let plans = json!({"pro": {"rate": 3}});
         let text = Value::String(plans.to_string());
-        assert_eq!(parsed(json!({ "MCP_PLANS": plans })), parsed(json!({ "MCP_PLANS": text })));
+        let with = |plans| parsed(json!({ "MCP_PLAN_CLAIM": "plan", "MCP_PLANS": plans }));
+        assert_eq!(with(plans), with(text));
     }
 
     #[test]
     fn a_cost_above_a_plans_capacity_is_a_fault_of_the_plan() {
-        let plans = |burst: u64| json!({"MCP_PLANS": {"small": {"burst": burst}}, "MCP_TOOLS": {"echo": {"cost": 5}}});
+        let plans = |burst: u64| {
+            json!({
+                "MCP_PLAN_CLAIM": "plan", "MCP_PLANS": {"small": {"burst": burst}}, "MCP_TOOLS": {"echo": {"cost": 5}},
+            })
+        };
         assert!(parsed(plans(5)).is_ok());
         let what = fault(plans(4), "MCP_PLANS.small.burst");
         assert_eq!(what, "a call of echo costs 5 tokens and the bucket holds 4");
-        assert!(
-            parsed(json!({"MCP_PLANS": {"small": {"burst": 1}}})).is_ok(),
-            "a tool's own cost is not the operator's"
-        );
+        let small = json!({"MCP_PLAN_CLAIM": "plan", "MCP_PLANS": {"small": {"burst": 1}}});
+        assert!(parsed(small).is_ok(), "a tool's own cost is not the operator's");
+        assert!(fault(json!({"MCP_PLANS": {"small": {}}}), "MCP_PLAN_CLAIM").contains("MCP_PLANS"));
     }
 
     #[test]

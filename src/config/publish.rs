@@ -1,6 +1,7 @@
 //! The limits as they are published (`GET /limits`): what a client can plan with. They have the names of the variables that
 //! set them, in lower case and without their prefix; what isn't limited is null, or absent for a single tool.
 
+use super::callers::{Anonymous, Identity, Trust};
 use super::limits::Limits;
 use super::tools::ToolSettings;
 use super::{Config, Fail, RefusalForm};
@@ -11,12 +12,22 @@ use serde_json::{json, Map, Value};
 /// Everything that limits a caller that has no plan of its own.
 pub fn published(config: &Config) -> Value {
     let Limits { bucket, quota, max_in_flight } = config.limits;
+    let (anonymous, unverified) = match &config.identity {
+        Identity::Address => (None, None),
+        Identity::Token { trust, anonymous } => (
+            config.anonymous_bucket.filter(|_| *anonymous != Anonymous::Refuse),
+            config.shared_bucket.filter(|_| *trust == Trust::Digest),
+        ),
+    };
+    let shared = |bucket: Policy| json!({ "rate": rate(bucket), "burst": bucket.capacity_tokens() });
     let tools: Map<String, Value> = config.tools().iter().map(|(name, tool)| (name.clone(), one(tool))).collect();
     json!({
         "rate": bucket.map(rate),
         "burst": bucket.map(|bucket| bucket.capacity_tokens()),
         "quota": quota.map(text),
         "max_in_flight": max_in_flight,
+        "anonymous": anonymous.map(shared),
+        "shared": unverified.map(shared),
         "lease_seconds": config.lease_us / SECOND,
         "max_wait_ms": config.max_wait_ms,
         "limiter_timeout_ms": config.limiter_timeout_ms,
@@ -71,7 +82,7 @@ mod tests {
     #[test]
     fn the_defaults() {
         let expected = json!({
-            "rate": 0.5, "burst": 30, "quota": null, "max_in_flight": null, "lease_seconds": 300, "max_wait_ms": 2000,
+            "rate": 0.5, "burst": 30, "quota": null, "max_in_flight": null, "anonymous": null, "shared": null, "lease_seconds": 300, "max_wait_ms": 2000,
             "limiter_timeout_ms": 1000, "max_request_body": 1_048_576, "max_batch": 100, "refusal": "result",
             "tools": {"echo": {"cost": 1}, "search": {"cost": 2}},
         });
@@ -95,5 +106,12 @@ mod tests {
         );
         assert_eq!(told["tools"]["echo"], echo);
         assert!(!told.to_string().contains("s3cret"));
+        let told = published(json!({
+            "MCP_CALLER": "token", "MCP_TOKEN_UNVERIFIED": "digest", "MCP_ANONYMOUS": "address", "MCP_RATE_LIMIT_SHARED": "20",
+        }));
+        assert_eq!(told["anonymous"], json!({"rate": 100.0, "burst": 200}));
+        assert_eq!(told["shared"], json!({"rate": 20.0, "burst": 40}));
+        let told = published(json!({"MCP_CALLER": "token", "MCP_JWT_SECRET": "0123456789abcdef0123456789abcdef"}));
+        assert_eq!((&told["anonymous"], &told["shared"]), (&Value::Null, &Value::Null));
     }
 }

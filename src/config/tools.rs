@@ -136,6 +136,10 @@ fn one(
     if let Some(cost) = text("cost") {
         settings.cost = decimal::whole(&cost)
             .ok_or_else(|| Fault::new(&path("cost"), format!("must be a whole number of tokens, not {cost:?}")))?;
+    } else if let Some(bucket) = settings.bucket {
+        check_cost(&path("burst"), tool.name, settings.cost, bucket.capacity_tokens())?;
+    }
+    if given.contains_key("cost") {
         let capacities =
             [defaults.bucket, settings.bucket].into_iter().flatten().map(|bucket| bucket.capacity_tokens());
         check_cost(&path("cost"), tool.name, settings.cost, capacities.min().unwrap_or(LARGEST / TOKEN))?;
@@ -272,6 +276,8 @@ mod tests {
         assert_eq!(what, "a call of echo costs 31 tokens and the bucket holds 30");
         let what = fault(json!({"echo": {"cost": 5, "burst": 4}}), "MCP_TOOLS.echo.cost");
         assert_eq!(what, "a call of echo costs 5 tokens and the bucket holds 4");
+        let what = fault(json!({"search": {"burst": 1}}), "MCP_TOOLS.search.burst");
+        assert_eq!(what, "a call of search costs 2 tokens and the bucket holds 1");
     }
 
     #[test]

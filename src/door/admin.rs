@@ -7,7 +7,6 @@ use super::pages::is_admin;
 use super::reply::Reply;
 use crate::caller::{address, name, CallerKey};
 use crate::config::callers::{Identity, Trust};
-use crate::config::limits::Limits;
 use crate::config::order;
 use crate::config::Config;
 use crate::limiter::ask::order as ask;
@@ -43,7 +42,7 @@ pub async fn answer(request: &mut Request, config: &Config, env: &Env) -> Reply 
         Method::Get | Method::Head => Order::Show,
         Method::Delete => Order::Clear,
         Method::Put => match body::read(request, LARGEST_BODY).await {
-            Ok(body) => match order::parse(&body, &config.limits, now_us()) {
+            Ok(body) => match order::parse(&body, config, now_us()) {
                 Ok(held) => Order::Set(held),
                 Err(what) => return refused(400, &what),
             },
@@ -52,7 +51,7 @@ pub async fn answer(request: &mut Request, config: &Config, env: &Env) -> Reply 
         _ => return Reply::empty(405).with("allow", METHODS),
     };
     match ask(env, caller.name(), &order, config.limiter_timeout_ms).await {
-        Ok(state) => Reply::json(200, &shown(&state, &config.limits, now_us())).with("cache-control", "no-store"),
+        Ok(state) => Reply::json(200, &shown(&state, now_us())).with("cache-control", "no-store"),
         Err(failure) => {
             console_error!("{}", json!({ "event": "admin_failure", "cause": failure.cause() }));
             refused(503, "the caller's object can't answer")
@@ -88,7 +87,7 @@ fn caller(url: &Url, config: &Config) -> Result<CallerKey, &'static str> {
 }
 
 /// How a caller stands, as people read it.
-fn shown(state: &State, limits: &Limits, now: u64) -> serde_json::Value {
+fn shown(state: &State, now: u64) -> serde_json::Value {
     let quotas = state.quotas.iter().map(|usage| {
         let ms = usage.ends_at().saturating_sub(now).div_ceil(1_000);
         json!({ "tool": usage.tool, "window": usage.window, "calls": usage.calls, "resetMs": ms })
@@ -98,7 +97,6 @@ fn shown(state: &State, limits: &Limits, now: u64) -> serde_json::Value {
         state.tools.iter().map(|(tool, debt)| (tool.clone(), json!({ "owed": tokens(*debt) }))).collect();
     json!({
         "owed": tokens(state.debt),
-        "burst": limits.bucket.map(|bucket| bucket.capacity_tokens()),
         "tools": tools,
         "quotas": quotas.collect::<Vec<_>>(),
         "running": state.running,

@@ -20,6 +20,7 @@ const DEADLINE_MS: u32 = 5_000;
 pub struct Running(oneshot::Sender<Ended>);
 
 /// How calls ended that were to run on a lease.
+#[derive(Debug, PartialEq, Eq)]
 enum Ended {
     /// They never had it.
     Refused,
@@ -41,11 +42,17 @@ pub fn end_later(env: &Env, context: &Context, client: AbortSignal, name: &str, 
     context.wait_until(async move {
         let left = pin!(gone(client));
         let runs_out = pin!(Delay::from(Duration::from_micros(lease_us)));
-        match select(over, select(left, runs_out)).await {
-            Either::Left((Ok(Ended::Refused), _)) | Either::Right((Either::Right(_), _)) => {}
-            Either::Left((Err(oneshot::Canceled), _)) | Either::Right((Either::Left(_), _)) => {
+        let over = match select(over, select(left, runs_out)).await {
+            Either::Right((Either::Right(_), _)) => return,
+            Either::Left((over, _)) => over,
+            Either::Right((Either::Left(_), over)) => {
                 send(&env, &name, &Return::Release(id)).await;
+                // The lease may not have been taken yet when the client went.
+                over.await
             }
+        };
+        if over != Ok(Ended::Refused) {
+            send(&env, &name, &Return::Release(id)).await;
         }
     });
     Running(sender)

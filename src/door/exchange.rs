@@ -98,12 +98,11 @@ impl Exchange<'_> {
     }
 
     /// 7. the door: the reply, with what is left in header fields.
-    fn with_limits(&self, reply: Reply, is_call: bool, metered: &Metered<'_>) -> Reply {
-        if !is_call || metered.policies.is_empty() {
-            return reply;
+    fn with_limits(&self, mut reply: Reply, is_call: bool, metered: &Metered<'_>) -> Reply {
+        if is_call && !metered.policies.is_empty() {
+            reply = reply.with("ratelimit-policy", metered.policies.join(", "));
         }
-        let mut reply = reply.with("ratelimit-policy", metered.policies.join(", "));
-        if let Some(standing) = &metered.standing {
+        if let Some(standing) = metered.standing.as_ref().filter(|_| is_call) {
             reply = reply.with("ratelimit", standing.header());
         }
         match metered.refusal.and_then(|refusal| refusal.retry_after_seconds()) {

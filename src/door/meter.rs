@@ -6,10 +6,11 @@ use super::subject::Subject;
 use super::verdict::{self, Asked};
 use crate::caller::{Caller, CallerKey};
 use crate::config::{Config, Fail, RefusalForm};
-use crate::limiter::admit::{admit, Admission, Outcome, Ruling, Spacing};
+use crate::limiter::admit::{admit, Admission, Outcome, Ruling};
 use crate::limiter::allowance;
 use crate::limiter::demand::question;
 use crate::limiter::question::Question;
+use crate::limiter::spacing::{spacings, Spacing};
 use crate::limiter::standing::{policy_item, Allowance, Standing};
 use crate::mcp::reply::Response;
 use crate::mcp::tool_result::ToolResult;
@@ -58,10 +59,10 @@ impl<'a> Meter<'a> {
         let subject = Subject::new(caller, config);
         let mut asked =
             question(&subject.limits, calls.iter().map(|call| (call.tool.name, &*call.settings)), config.lease_us);
-        let spacings = spacings(&calls);
-        let policies = policies(&asked, &subject);
+        let spacings = spacings(calls.iter().map(|call| (call.tool.name, call.settings.min_gap_ms)));
+        let policies = policies(&asked, &subject, &spacings);
         let wants_verdict = !asked.is_free() || calls.iter().any(|call| call.tool.needs_allowance);
-        let limited = asked.policy() != Ok(None) || !policies.is_empty() || !spacings.is_empty();
+        let limited = !policies.is_empty();
         let (Some(first), true, true) = (calls.first().copied(), limited, wants_verdict || !spacings.is_empty()) else {
             let standing = if limited { tools::Standing::Unknown } else { tools::Standing::Unlimited };
             let responses = run(entries, &standing, &[]).await;
@@ -99,7 +100,12 @@ impl<'a> Meter<'a> {
         let refusal = self.refusal(&outcome.ruling, &calls, first_tool, in_batch);
         let Some(refusal) = refusal else {
             // 6. tools: run it.
-            let told = standing.clone().map_or(tools::Standing::Unknown, tools::Standing::Known);
+            let told = match &standing {
+                Some(standing) => tools::Standing::Known(standing.clone()),
+                // What there is can't be counted: slots, or nothing.
+                None if outcome.failed.is_empty() => tools::Standing::Unlimited,
+                None => tools::Standing::Unknown,
+            };
             let responses = run(entries, &told, &outcome.turns).await;
             drop(lease);
             return (responses, Metered { refusal: None, standing, policies });
@@ -143,36 +149,19 @@ fn cost(calls: &[&ReadyCall]) -> u64 {
     calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost()))
 }
 
-/// The distances to keep.
-fn spacings(calls: &[&ReadyCall]) -> Vec<Spacing<'static>> {
-    let mut spacings: BTreeMap<&'static str, Spacing<'static>> = BTreeMap::new();
-    for call in calls {
-        let Some(gap_ms) = call.settings.min_gap_ms else {
-            continue;
-        };
-        let tool = call.tool.name;
-        let spacing = spacings.entry(tool).or_insert(Spacing { tool, gap_ms, calls: 0 });
-        spacing.calls = spacing.calls.saturating_add(1);
-    }
-    spacings.into_values().collect()
-}
-
 /// Everything that is asked for, as header fields tell it.
-fn policies(asked: &Question, subject: &Subject) -> Vec<String> {
+fn policies(asked: &Question, subject: &Subject, spacings: &[Spacing<'_>]) -> Vec<String> {
     let now = now_us();
     let limits = allowance::limits(asked).unwrap_or_default();
-    limits.iter().map(|limit| policy_item(limit, now)).chain(subject.shared_item()).collect()
+    let own = limits.iter().map(|limit| policy_item(limit, now));
+    own.chain(subject.shared_item()).chain(spacings.iter().map(Spacing::item)).collect()
 }
 
 /// Runs all calls at once, each in its turn where its tool is spaced out.
-async fn run(entries: Vec<Entry>, standing: &tools::Standing, turns: &[(String, u64)]) -> Vec<Response> {
-    let mut turns: BTreeMap<&str, u64> = turns.iter().map(|(tool, ms)| (tool.as_str(), *ms)).collect();
+async fn run(entries: Vec<Entry>, standing: &tools::Standing, turns: &[(String, Vec<u64>)]) -> Vec<Response> {
+    let mut turns: BTreeMap<&str, _> = turns.iter().map(|(tool, turns)| (tool.as_str(), turns.iter())).collect();
     let calls = entries.into_iter().map(|entry| {
-        let held_ms = entry.ready().and_then(|call| {
-            let turn = turns.get_mut(call.tool.name)?;
-            let gap = call.settings.min_gap_ms.unwrap_or_default();
-            Some(std::mem::replace(turn, turn.saturating_add(gap)))
-        });
+        let held_ms = entry.ready().and_then(|call| turns.get_mut(call.tool.name)?.next().copied());
         run_one(entry, standing, held_ms.unwrap_or_default())
     });
     let calls: Vec<_> = calls.collect();

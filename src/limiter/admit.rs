@@ -11,12 +11,14 @@ use super::allowance::{self, Demand, Finding, Limit};
 use super::answer::{Answer, Kind};
 use super::ask::{instead, question, Instead};
 use super::bucket::Debt;
+use super::give_back::Receipt;
 use super::memory::{Heard, Memory};
-use super::policy::{Policy, TOKEN};
+use super::policy::Policy;
 use super::question::Question;
 use super::returns::Return;
 use super::row::Row;
-use super::standing::Standing;
+use super::spacing::Spacing;
+use super::standing::{Standing, CALLER_BUCKET};
 use crate::config::Fail;
 use crate::platform::{now_us, random_id};
 use std::cell::RefCell;
@@ -62,17 +64,6 @@ pub struct Shared {
     pub whose: Whose,
     /// Its numbers.
     pub bucket: Policy,
-}
-
-/// The distance between the starts of two calls of one tool, whoever makes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spacing<'a> {
-    /// The tool.
-    pub tool: &'a str,
-    /// Milliseconds.
-    pub gap_ms: u64,
-    /// How many calls of it there are.
-    pub calls: u64,
 }
 
 /// Whose limit it is.
@@ -123,8 +114,8 @@ pub struct Outcome {
     pub ruling: Ruling,
     /// How the caller stands, where the object told.
     pub standing: Option<Standing>,
-    /// For each tool that is spaced out, how long its first call waits for its turn, in milliseconds.
-    pub turns: Vec<(String, u64)>,
+    /// For each tool that is spaced out, when the turn of each of its calls comes, in milliseconds from now.
+    pub turns: Vec<(String, Vec<u64>)>,
     /// What has to go back, and to which object.
     pub returns: Vec<(String, Return)>,
     /// How many questions were asked.
@@ -164,7 +155,7 @@ pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
 
 /// Asks one object after the other, until one refuses. Until then whatever was taken is on the list of what goes back.
 async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Outcome) {
-    let mut shared_standing = None;
+    let (mut shared_standing, mut heard) = (None, None);
     if let Some(Shared { name, whose, bucket }) = admission.shared {
         let asked = Question { id: Some(random_id()), ..Question::new(bucket, admission.cost) };
         let answer = ask_one(env, admission, (name, &asked), whose, outcome).await;
@@ -176,16 +167,14 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
         let asked = (admission.name, &admission.question);
         if let Some(answer) = ask_one(env, admission, asked, admission.whose, outcome).await {
             outcome.standing = match answer.held {
-                None => {
-                    hear(admission, &answer, sent);
-                    Standing::new(limits, &answer)
-                }
-                // What is remembered is measured by what questions say, which isn't what holds here.
+                None => Standing::new(limits, &answer),
                 Some(held) => {
                     let instead = held.apply(&admission.question);
                     Standing::new(&allowance::limits(&instead).unwrap_or_default(), &answer)
                 }
             };
+            // What is remembered is measured by what questions say, and that isn't what holds where the operator decided otherwise.
+            heard = answer.held.is_none().then_some((answer, sent));
         }
     }
     outcome.standing = match (outcome.standing.take(), shared_standing) {
@@ -194,16 +183,19 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
     };
     for spacing in &admission.spacings {
         if outcome.ruling != Ruling::Runs {
-            return;
+            break;
         }
-        let name = format!("spacing:{}", spacing.tool);
-        let asked = spacing.question(admission.max_wait_ms);
-        if let Some(answer) = ask_one(env, admission, (&name, &asked), Whose::Spacing, outcome).await {
-            outcome.turns.push((spacing.tool.to_owned(), answer.debt.saturating_sub(asked.cost).div_ceil(TOKEN)));
+        let asked = spacing.question(admission.max_wait_ms, random_id());
+        if let Some(answer) = ask_one(env, admission, (&spacing.name(), &asked), Whose::Spacing, outcome).await {
+            outcome.turns.push((spacing.tool.to_owned(), spacing.turns(&asked, &answer)));
         }
         if let Ruling::Refused(refused) = &mut outcome.ruling {
             spacing.tool.clone_into(&mut refused.tool);
         }
+    }
+    // An admission that goes back again leaves the debt lower than it told.
+    if let Some((answer, sent)) = heard.filter(|(answer, _)| !answer.admitted || outcome.ruling == Ruling::Runs) {
+        hear(admission, &answer, sent);
     }
 }
 
@@ -220,6 +212,7 @@ async fn ask_one(
         Ok(answer) => {
             outcome.rows_written = outcome.rows_written.saturating_add(answer.rows);
             if let Some(receipt) = answer.receipt.clone().filter(|_| answer.admitted) {
+                let receipt = Receipt { last_only: whose == Whose::Spacing, ..receipt };
                 outcome.returns.push((name.to_owned(), Return::GiveBack(receipt)));
             }
             if !answer.admitted {
@@ -228,7 +221,8 @@ async fn ask_one(
             Some(answer)
         }
         Err(failure) => {
-            let bucket = asked.policy().ok().flatten();
+            // An isolate that doesn't know whose turn it is can't keep calls apart.
+            let bucket = asked.policy().ok().flatten().filter(|_| whose != Whose::Spacing);
             let about = (name, bucket, asked.cost);
             let now = now_us();
             let (instead, applied) =
@@ -266,11 +260,7 @@ fn never_fits(admission: &Admission<'_>, limits: &[Limit<'_>]) -> Option<Refused
         Some(Refused::bucket(shared.whose, None, Some(Demand::Tokens(shared.bucket, admission.cost))))
     })
     .or_else(|| {
-        let too_many = |spacing: &&Spacing<'_>| {
-            let asked = spacing.question(admission.max_wait_ms);
-            asked.cost > asked.capacity
-        };
-        let spacing = admission.spacings.iter().find(too_many)?;
+        let spacing = admission.spacings.iter().find(|spacing| spacing.never_fits(admission.max_wait_ms))?;
         Some(Refused { tool: spacing.tool.to_owned(), ..Refused::bucket(Whose::Spacing, None, None) })
     })
 }
@@ -287,7 +277,7 @@ fn from_memory(admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Ou
         if asked.is_free() {
             let only = limits.len() == 1 && admission.shared.is_none() && admission.spacings.is_empty();
             let debt = if only { memory.status(name, policy, now) } else { None };
-            outcome.standing = debt.map(|debt| Standing::of_bucket(super::standing::CALLER_BUCKET, debt, policy));
+            outcome.standing = debt.map(|debt| Standing::of_bucket(CALLER_BUCKET, debt, policy));
             return debt.is_some();
         }
         let of_a_tool = |limit: &Limit<'_>| !limit.tool.is_empty() && !matches!(limit.demand, Demand::Slots { .. });
@@ -297,7 +287,7 @@ fn from_memory(admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Ou
         let Some(refused) = memory.refuses(name, policy, asked.cost, admission.calls, now) else {
             return false;
         };
-        outcome.standing = Some(Standing::of_bucket(super::standing::CALLER_BUCKET, refused.debt, policy));
+        outcome.standing = Some(Standing::of_bucket(CALLER_BUCKET, refused.debt, policy));
         outcome.remembered = true;
         outcome.ruling = Ruling::Refused(Refused::bucket(admission.whose, Some(refused.wait), None));
         true
@@ -330,16 +320,5 @@ impl Refused {
 
     fn bucket(whose: Whose, wait: Option<u64>, demand: Option<Demand>) -> Self {
         Self { whose, kind: Kind::Bucket, tool: String::new(), demand, wait, running: 0 }
-    }
-}
-
-impl Spacing<'_> {
-    /// Spacing is a bucket of milliseconds, of which one drains each millisecond: its debt is the time until the next place
-    /// is free, a call adds its distance to that, and fits while it doesn't have to wait longer than it may.
-    fn question(&self, max_wait_ms: u64) -> Question {
-        let tokens = |ms: u64| ms.saturating_mul(TOKEN);
-        let capacity = tokens(max_wait_ms.saturating_add(self.gap_ms));
-        let cost = tokens(self.gap_ms.saturating_mul(self.calls));
-        Question { cost, capacity, refill: tokens(1_000), id: Some(random_id()), ..Question::unlimited() }
     }
 }

@@ -10,7 +10,7 @@ pub enum AfterAlarm {
     /// All is at rest: delete everything.
     Delete,
     /// Something isn't: write this row and set its alarm.
-    Again(Row),
+    Again(Box<Row>),
 }
 
 /// Decides what an alarm that fires at `now` (microseconds) does.
@@ -24,7 +24,7 @@ pub fn after_alarm(row: Option<Row>, now: u64) -> AfterAlarm {
     if rests_at <= now {
         AfterAlarm::Delete
     } else {
-        AfterAlarm::Again(Row { alarm: rests_at, ..row })
+        AfterAlarm::Again(Box::new(Row { alarm: rests_at, ..row }))
     }
 }
 
@@ -45,9 +45,9 @@ mod tests {
     fn an_alarm_deletes_at_rest_and_comes_again_while_something_is_left() {
         assert_eq!(after_alarm(Some(row(TOKEN)), NOW + 2 * SECOND), AfterAlarm::Delete);
         let early = after_alarm(Some(row(TOKEN)), NOW + 2 * SECOND - 1);
-        assert_eq!(early, AfterAlarm::Again(row(TOKEN)));
+        assert_eq!(early, AfterAlarm::Again(Box::new(row(TOKEN))));
         let busy = after_alarm(Some(row(30 * TOKEN)), NOW + 2 * SECOND);
-        assert_eq!(busy, AfterAlarm::Again(Row { alarm: NOW + 60 * SECOND, ..row(30 * TOKEN) }));
+        assert_eq!(busy, AfterAlarm::Again(Box::new(Row { alarm: NOW + 60 * SECOND, ..row(30 * TOKEN) })));
         let counted = Row {
             quotas: vec![Usage {
                 tool: String::new(),
@@ -60,7 +60,7 @@ mod tests {
         };
         let (_, end) = Window::Day.bounds(NOW);
         let kept = Row { alarm: end, leases: vec![], ..counted.clone() };
-        assert_eq!(after_alarm(Some(counted.clone()), NOW + 3 * SECOND), AfterAlarm::Again(kept));
+        assert_eq!(after_alarm(Some(counted.clone()), NOW + 3 * SECOND), AfterAlarm::Again(Box::new(kept)));
         assert_eq!(after_alarm(Some(counted), end), AfterAlarm::Delete);
     }
 
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(after_alarm(Some(row(TOKEN)), NOW + 62 * SECOND), AfterAlarm::Delete);
         assert_eq!(after_alarm(None, NOW), AfterAlarm::Nothing);
         let AfterAlarm::Again(again) = after_alarm(Some(row(30 * TOKEN)), NOW) else { panic!("deleted") };
-        assert_eq!(after_alarm(Some(again.clone()), NOW), AfterAlarm::Again(again));
+        assert_eq!(after_alarm(Some(Row::clone(&again)), NOW), AfterAlarm::Again(again));
     }
 
     #[test]

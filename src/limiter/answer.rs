@@ -82,7 +82,8 @@ impl Answer {
         if self.admitted {
             return None;
         }
-        if question.is_free() {
+        let blocked = self.by.as_ref().is_some_and(|by| by.kind == Kind::Blocked);
+        if question.is_free() && !blocked {
             return Some("what is free was refused");
         }
         match &self.by {

@@ -24,10 +24,10 @@ pub struct Decision {
 pub fn decide(row: Option<Row>, question: &Question, now: u64) -> Result<Decision, PolicyFault> {
     let (mut row, went_back) = row.unwrap_or_else(|| Row::empty(now)).rebased(now);
     let held = row.held.filter(|held| held.until > now);
+    let blocked = held.filter(|held| held.blocked && !question.is_free()).map(|held| held.until.saturating_sub(now));
     let instead = held.map(|held| held.apply(question));
     let question = instead.as_ref().unwrap_or(question);
     let limits = limits(question)?;
-    let blocked = held.filter(|held| held.blocked && !question.is_free()).map(|held| held.until.saturating_sub(now));
     let refusing = match blocked {
         Some(wait) => Some((Some(By { kind: Kind::Blocked, tool: String::new() }), wait)),
         None => refusing(&limits, &row, now).map(|(limit, wait)| (limit.by(), wait)),
@@ -137,7 +137,7 @@ mod tests {
             tools: vec![ToolBucket { tool: tool(), cost: 3 * TOKEN, capacity: 6 * TOKEN, refill: TOKEN }],
             quotas: vec![quota(String::new(), 3, 20), quota(tool(), 3, 10)],
             slots: vec![slots(String::new(), 3, 8), slots(tool(), 3, 4)],
-            lease: Some(LeaseAsked { us: 60 * SECOND, calls: [(tool(), 3)].into() }),
+            lease: Some(LeaseAsked { us: 60 * SECOND, calls: [(String::new(), 3), (tool(), 3)].into() }),
             id: Some(7),
             ..plain(3)
         }
@@ -211,11 +211,13 @@ mod tests {
             row.quotas.iter().map(|usage| (usage.tool.as_str(), usage.calls)).collect::<Vec<_>>(),
             [("", 3), ("render", 3)]
         );
-        let lease = Lease { id: 7, from: NOW, until: NOW + 60 * SECOND, calls: [("render".to_owned(), 3)].into() };
+        let both = |count: u64| -> std::collections::BTreeMap<String, u64> {
+            [(String::new(), count), ("render".to_owned(), count)].into()
+        };
+        let lease = Lease { id: 7, from: NOW, until: NOW + 60 * SECOND, calls: both(3) };
         assert_eq!(row.leases, [lease]);
         assert_eq!(row.alarm, Window::Day.bounds(NOW).1, "as long as the day's count is kept");
         assert_eq!((answer.debt, &answer.tools), (3 * TOKEN, &[("render".to_owned(), 3 * TOKEN)].into()));
-        let both = |count: u64| [(String::new(), count), ("render".to_owned(), count)].into();
         assert_eq!((answer.quotas, answer.slots), (both(3), both(3)));
         let receipt = answer.receipt.unwrap();
         assert_eq!((receipt.id, receipt.at, receipt.charges.len(), receipt.counted.len()), (7, NOW, 2, 2));

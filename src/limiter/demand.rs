@@ -43,9 +43,10 @@ pub fn question<'a>(
     }
     if question.slots.iter().any(|slots| slots.calls > 0) {
         let takes = |calls: &Calls<'_>| calls.settings.cost > 0 || calls.settings.max_in_flight.is_some();
+        let own = (counted > 0).then(|| (String::new(), counted));
         let calls =
             tools.iter().filter(|(_, calls)| takes(calls)).map(|(tool, calls)| ((*tool).to_owned(), calls.count));
-        question.lease = Some(LeaseAsked { us: lease_us, calls: calls.collect() });
+        question.lease = Some(LeaseAsked { us: lease_us, calls: own.into_iter().chain(calls).collect() });
     }
     question
 }
@@ -124,7 +125,8 @@ mod tests {
         let own = SlotsAsked { tool: String::new(), calls: 3, limit: 4, poll: 7 * SECOND };
         let render = SlotsAsked { tool: "render".into(), calls: 2, limit: 2, poll: 7 * SECOND };
         assert_eq!(asked.slots, [own, render]);
-        let lease = LeaseAsked { us: 60, calls: [("echo".to_owned(), 1), ("render".to_owned(), 2)].into() };
+        let lease =
+            LeaseAsked { us: 60, calls: [(String::new(), 3), ("echo".to_owned(), 1), ("render".to_owned(), 2)].into() };
         assert_eq!(asked.lease, Some(lease));
     }
 

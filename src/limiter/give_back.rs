@@ -60,15 +60,21 @@ pub struct Receipt {
     /// Quota by quota.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<Counted>,
+    /// Whether it is worth something only while nothing was charged later: a place in a queue, which those behind have counted on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_only: bool,
 }
 
-/// A receipt that was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A receipt that was used. It is remembered while something of it could come back a second time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     /// Its id.
     pub id: u64,
     /// When it is too old to be used again.
     pub until: u64,
+    /// What it was for, when that was buckets alone: what has nothing left never has again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charges: Vec<Charge>,
 }
 
 impl Ledger {
@@ -154,6 +160,7 @@ mod tests {
             at: 2,
             charges: vec![Charge { tool: "echo".into(), cost: 3, after: 4 }],
             counted: vec![Counted { tool: String::new(), calls: 5 }],
+            last_only: false,
         };
         let sent = r#"{"id":1,"at":2,"charges":[{"tool":"echo","cost":3,"after":4}],"counted":[{"calls":5}]}"#;
         assert_eq!(serde_json::to_string(&receipt).unwrap(), sent);

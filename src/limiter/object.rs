@@ -101,8 +101,17 @@ impl RateLimiter {
 
     /// Does what the operator asks.
     async fn ordered(&self, order: &Order) -> Result<Response> {
-        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
         let now = now_us();
+        let row = match self.row()? {
+            Ok(row) => row,
+            // What can't be read is no state, and clearing it is what helps.
+            Err(unreadable) if *order == Order::Clear => {
+                store::log_unreadable(&unreadable);
+                store::clear(&self.state).await?;
+                None
+            }
+            Err(Unreadable(cause)) => return Err(Error::RustError(cause)),
+        };
         let (write, state) = obey(row, order, now);
         if let Some(mut row) = write {
             if row.rests_at() <= now {

@@ -82,7 +82,7 @@ pub struct SlotsAsked {
 pub struct LeaseAsked {
     /// For how long at the most, in microseconds.
     pub us: u64,
-    /// How many calls of which tools.
+    /// How many calls of which tools; with an empty name those that count for the caller.
     pub calls: BTreeMap<String, u64>,
 }
 

@@ -208,7 +208,7 @@ mod tests {
             tools: [("render".to_owned(), Bucket { debt: 3, at: 4, refill: 5, ledger: Ledger::default() })].into(),
             quotas: vec![Usage { tool: String::new(), window: Window::Day, start: 6, calls: 7 }],
             leases: vec![Lease { id: 8, from: 9, until: 10, calls: [("render".to_owned(), 1)].into() }],
-            returned: vec![Returned { id: 11, until: 12 }],
+            returned: vec![Returned { id: 11, until: 12, charges: vec![] }],
             ..row(TOKEN)
         };
         let text = concat!(
@@ -270,7 +270,7 @@ mod tests {
             tools: [("a".to_owned(), bucket(9))].into(),
             quotas: vec![usage(Window::Minute)],
             leases: vec![lease(NOW + 9 * SECOND)],
-            returned: vec![Returned { id: 1, until: NOW + 9 * SECOND }],
+            returned: vec![Returned { id: 1, until: NOW + 9 * SECOND, charges: vec![] }],
             ..row(TOKEN)
         };
         let before = row.clone();

@@ -16,17 +16,14 @@ pub struct Lease {
     pub from: u64,
     /// When it runs out.
     pub until: u64,
-    /// How many calls run on it, tool by tool.
+    /// How many calls run on it, tool by tool; with an empty name those that count for the caller.
     pub calls: BTreeMap<String, u64>,
 }
 
 impl Lease {
-    /// The calls of one tool, or with an empty name all of them.
+    /// The calls of one tool, or with an empty name those that count for the caller.
     pub fn calls_of(&self, tool: &str) -> u64 {
-        match tool {
-            "" => self.calls.values().fold(0, |sum, calls| sum.saturating_add(*calls)),
-            tool => self.calls.get(tool).copied().unwrap_or_default(),
-        }
+        self.calls.get(tool).copied().unwrap_or_default()
     }
 
     /// The same lease as of `now`, where it was taken later than that: a clock that went back is taken as no time passed.
@@ -41,7 +38,7 @@ impl Lease {
     }
 }
 
-/// How many calls of `tool` (empty: of all tools) are running at `now`.
+/// How many calls of `tool` (empty: of the caller) are running at `now`.
 pub fn running(leases: &[Lease], tool: &str, now: u64) -> u64 {
     let live = leases.iter().filter(|lease| lease.until > now);
     live.fold(0, |sum, lease| sum.saturating_add(lease.calls_of(tool)))
@@ -69,15 +66,15 @@ mod tests {
 
     #[test]
     fn running_calls_are_counted_by_tool_and_together_until_their_lease_is_over() {
-        let leases = [lease(1, 200, &[("a", 2), ("b", 1)]), lease(2, 300, &[("a", 1)])];
-        assert_eq!((running(&leases, "", 100), running(&leases, "a", 100), running(&leases, "b", 100)), (4, 3, 1));
-        assert_eq!((running(&leases, "", 199), running(&leases, "", 200), running(&leases, "", 300)), (4, 1, 0));
+        let leases = [lease(1, 200, &[("", 2), ("a", 2), ("b", 1)]), lease(2, 300, &[("", 1), ("a", 1)])];
+        assert_eq!((running(&leases, "", 100), running(&leases, "a", 100), running(&leases, "b", 100)), (3, 3, 1));
+        assert_eq!((running(&leases, "", 199), running(&leases, "", 200), running(&leases, "", 300)), (3, 1, 0));
         assert_eq!(running(&leases, "c", 100), 0);
     }
 
     #[test]
     fn the_wait_ends_when_enough_leases_have() {
-        let leases = [lease(1, 300, &[("a", 2)]), lease(2, 200, &[("a", 1)])];
+        let leases = [lease(1, 300, &[("", 2), ("a", 2)]), lease(2, 200, &[("", 1), ("a", 1)])];
         assert_eq!(wait(&leases, "a", 4, 1, 100), Some(0));
         assert_eq!(wait(&leases, "a", 3, 1, 100), Some(100));
         assert_eq!(wait(&leases, "a", 2, 1, 100), Some(200));

@@ -127,7 +127,12 @@ impl Standing {
 fn name(limit: &Limit<'_>) -> String {
     let name = match limit.demand {
         Demand::Tokens(..) => CALLER_BUCKET,
-        Demand::Calls(..) => "quota",
+        Demand::Calls(quota, _) => match quota.window {
+            Window::Minute => "minutely",
+            Window::Hour => "hourly",
+            Window::Day => "daily",
+            Window::Month => "monthly",
+        },
         Demand::Slots { .. } => "concurrency",
     };
     match limit.tool {
@@ -205,10 +210,10 @@ mod tests {
     fn every_kind_of_limit_has_its_item() {
         let items = limits().map(|limit| policy_item(&limit, NOW));
         assert_eq!(items[1], r#""tools-call:render";q=5;w=10"#);
-        assert_eq!(items[2], r#""quota";q=9;w=86400"#);
+        assert_eq!(items[2], r#""daily";q=9;w=86400"#);
         assert_eq!(items[3], r#""concurrency:render";q=2;qu="concurrent-requests""#);
         let month = limit("", Demand::Calls(Quota { window: Window::Month, ..DAY }, 1));
-        assert_eq!(policy_item(&month, NOW), r#""quota";q=9;w=2592000"#, "November has 30 days");
+        assert_eq!(policy_item(&month, NOW), r#""monthly";q=9;w=2592000"#, "November has 30 days");
         assert_eq!(bucket_item("anonymous", policy(2)), r#""anonymous";q=2;w=4"#);
     }
 
@@ -226,7 +231,7 @@ mod tests {
         assert_eq!(nearest(1, 4, 1).header(), r#""tools-call:render";r=1;t=2"#);
         let (_, midnight) = Window::Day.bounds(NOW);
         let left = (midnight - NOW) / SECOND;
-        assert_eq!(nearest(1, 1, 7).header(), format!(r#""quota";r=2;t={left}"#));
+        assert_eq!(nearest(1, 1, 7).header(), format!(r#""daily";r=2;t={left}"#));
         let one = nearest(1, 1, 7);
         let quota = QuotaLeft { limit: 9, remaining: 2, window: Window::Day, reset_ms: left * 1_000 };
         assert_eq!((one.nearest.limit, one.nearest.next_token_ms, one.quota), (9, left * 1_000, Some(quota)));

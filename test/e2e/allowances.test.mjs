@@ -97,8 +97,8 @@ describe("a quota", () => {
   test("is told by rate_limit_status, beside whatever is nearest, and in the header fields", async () => {
     const answer = await call(sluice, "192.0.2.2");
     assert.deepEqual({ ...answer.result._meta["sluice/allowance"], nextTokenMs: 0 }, { limit: 5, remaining: 4, nextTokenMs: 0 });
-    assert.match(answer.headers.get("ratelimit"), /^"quota";r=4;t=\d+$/);
-    assert.equal(answer.headers.get("ratelimit-policy"), '"tools-call";q=100;w=100000, "quota";q=5;w=86400');
+    assert.match(answer.headers.get("ratelimit"), /^"daily";r=4;t=\d+$/);
+    assert.equal(answer.headers.get("ratelimit-policy"), '"tools-call";q=100;w=100000, "daily";q=5;w=86400');
     const told = await status(sluice, "192.0.2.2");
     assert.deepEqual([told.limit, told.remaining], [5, 4]);
     assert.deepEqual({ ...told.quota, resetMs: 0 }, { limit: 5, remaining: 4, window: "day", resetMs: 0 });

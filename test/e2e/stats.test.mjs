@@ -23,9 +23,10 @@ const ROWS = "mcp_limiter_rows_written_total";
 const REMEMBERED = "mcp_remembered_refusals_total";
 
 // Shown from the start, so that the first failure is seen as a change.
-const NO_FAILURES = Object.fromEntries(
-  ["open", "insured", "closed"].map((policy) => [`mcp_limiter_failures_total{policy="${policy}"}`, 0]),
-);
+const NO_FAILURES = Object.fromEntries([
+  ...["open", "insured", "closed"].map((policy) => [`mcp_limiter_failures_total{policy="${policy}"}`, 0]),
+  ["mcp_unknown_plans_total", 0],
+]);
 
 describe("what is counted", () => {
   let sluice;
