@@ -22,6 +22,18 @@ pub enum Identity {
     },
 }
 
+impl Identity {
+    /// Whether callers without a token are let in where others have one.
+    pub fn anonymous_may_call(&self) -> bool {
+        matches!(self, Self::Token { anonymous: Anonymous::Address | Anonymous::Shared, .. })
+    }
+
+    /// Whether tokens aren't verified here.
+    pub fn is_unverified(&self) -> bool {
+        matches!(self, Self::Token { trust: Trust::Digest, .. })
+    }
+}
+
 /// What makes a token good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {

@@ -75,14 +75,24 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     let defaults = tools::Defaults { fail, rate: &rate, burst: &burst, bucket: limits.bucket };
     let tools = tools::parse(&table, tools, &defaults)?;
     plans::check(&plans, &table, &tools)?;
+    let identity = callers::parse(&variables)?;
+    let anonymous_bucket = shared("MCP_RATE_LIMIT_ANONYMOUS")?;
+    let shared_bucket = shared("MCP_RATE_LIMIT_SHARED")?;
+    let applies =
+        [identity.anonymous_may_call().then_some(anonymous_bucket), identity.is_unverified().then_some(shared_bucket)];
+    for bucket in applies.into_iter().flatten().flatten() {
+        for (name, settings) in &tools {
+            tools::check_cost(&format!("MCP_TOOLS.{name}.cost"), name, settings.cost, bucket.capacity_tokens())?;
+        }
+    }
     Ok(Config {
-        identity: callers::parse(&variables)?,
+        identity,
         authorization_servers: callers::authorization_servers(&variables)?,
         limits,
         plan_claim,
         plans,
-        anonymous_bucket: shared("MCP_RATE_LIMIT_ANONYMOUS")?,
-        shared_bucket: shared("MCP_RATE_LIMIT_SHARED")?,
+        anonymous_bucket,
+        shared_bucket,
         lease_us: lease_seconds.saturating_mul(SECOND),
         max_wait_ms: variables.whole("MCP_MAX_WAIT_MS", "2000", 0, LONGEST_WAIT_MS)?,
         refusal,

@@ -1,7 +1,6 @@
 //! The limits as they are published (`GET /limits`): what a client can plan with. They have the names of the variables that
 //! set them, in lower case and without their prefix; what isn't limited is null, or absent for a single tool.
 
-use super::callers::{Anonymous, Identity, Trust};
 use super::limits::Limits;
 use super::tools::ToolSettings;
 use super::{Config, Fail, RefusalForm};
@@ -12,13 +11,8 @@ use serde_json::{json, Map, Value};
 /// Everything that limits a caller that has no plan of its own.
 pub fn published(config: &Config) -> Value {
     let Limits { bucket, quota, max_in_flight } = config.limits;
-    let (anonymous, unverified) = match &config.identity {
-        Identity::Address => (None, None),
-        Identity::Token { trust, anonymous } => (
-            config.anonymous_bucket.filter(|_| *anonymous != Anonymous::Refuse),
-            config.shared_bucket.filter(|_| *trust == Trust::Digest),
-        ),
-    };
+    let anonymous = config.anonymous_bucket.filter(|_| config.identity.anonymous_may_call());
+    let unverified = config.shared_bucket.filter(|_| config.identity.is_unverified());
     let shared = |bucket: Policy| json!({ "rate": rate(bucket), "burst": bucket.capacity_tokens() });
     let tools: Map<String, Value> = config.tools().iter().map(|(name, tool)| (name.clone(), one(tool))).collect();
     json!({

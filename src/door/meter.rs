@@ -9,6 +9,7 @@ use crate::config::{Config, Fail, RefusalForm};
 use crate::limiter::admit::{admit, Admission, Outcome, Ruling};
 use crate::limiter::allowance;
 use crate::limiter::demand::question;
+use crate::limiter::policy::TOKEN;
 use crate::limiter::question::Question;
 use crate::limiter::spacing::{spacings, Spacing};
 use crate::limiter::standing::{policy_item, Allowance, Standing};
@@ -57,11 +58,17 @@ impl<'a> Meter<'a> {
         let config = self.config;
         let calls: Vec<&ReadyCall> = entries.iter().filter_map(Entry::ready).collect();
         let subject = Subject::new(caller, config);
-        let mut asked =
-            question(&subject.limits, calls.iter().map(|call| (call.tool.name, &*call.settings)), config.lease_us);
         let spacings = spacings(calls.iter().map(|call| (call.tool.name, call.settings.min_gap_ms)));
+        // A call that waits for its turn has its slot meanwhile.
+        let held_us = if spacings.is_empty() { 0 } else { config.max_wait_ms.saturating_mul(1_000) };
+        let lease_us = config.lease_us.saturating_add(held_us);
+        let settings = calls.iter().map(|call| (call.tool.name, &*call.settings));
+        let mut asked = question(&subject.limits, settings, lease_us);
         let policies = policies(&asked, &subject, &spacings);
-        let wants_verdict = !asked.is_free() || calls.iter().any(|call| call.tool.needs_allowance);
+        let cost = cost(&calls, &asked);
+        let wants_verdict = !asked.is_free()
+            || cost > 0 && subject.shared.is_some()
+            || calls.iter().any(|call| call.tool.needs_allowance);
         let limited = !policies.is_empty();
         let (Some(first), true, true) = (calls.first().copied(), limited, wants_verdict || !spacings.is_empty()) else {
             let standing = if limited { tools::Standing::Unknown } else { tools::Standing::Unlimited };
@@ -78,14 +85,14 @@ impl<'a> Meter<'a> {
         }
         let lease = asked.id.filter(|_| asked.lease.is_some()).map(|id| {
             let client = self.client.clone();
-            afterwards::end_later(self.env, self.context, client, key.name(), id, config.lease_us)
+            afterwards::end_later(self.env, self.context, client, key.name(), id, lease_us)
         });
         let first_tool = first.tool.name;
         let admission = Admission {
             name: key.name(),
             whose: subject.whose,
             calls: calls.iter().filter(|call| call.settings.cost > 0).fold(0, |count: u64, _| count.saturating_add(1)),
-            cost: cost(&calls),
+            cost,
             question: asked,
             shared: subject.shared,
             spacings,
@@ -116,6 +123,8 @@ impl<'a> Meter<'a> {
                 lease.refused();
             }
         }
+        // What goes back isn't in it yet.
+        let standing = standing.filter(|_| outcome.returns.is_empty());
         afterwards::give_back(self.env, self.context, std::mem::take(&mut outcome.returns));
         let left = standing.as_ref().map(|standing| standing.nearest);
         let form = config.refusal;
@@ -144,9 +153,11 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Micro-tokens that the calls cost together.
-fn cost(calls: &[&ReadyCall]) -> u64 {
-    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost()))
+/// Micro-tokens that the calls cost together. Calls that cost nothing, but take something of limits of their tool's own, cost a shared
+/// bucket a token: or made-up keys would make objects for nothing.
+fn cost(calls: &[&ReadyCall], asked: &Question) -> u64 {
+    let least = if asked.is_free() { 0 } else { TOKEN };
+    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.settings.micro_cost())).max(least)
 }
 
 /// Everything that is asked for, as header fields tell it.
@@ -157,24 +168,25 @@ fn policies(asked: &Question, subject: &Subject, spacings: &[Spacing<'_>]) -> Ve
     own.chain(subject.shared_item()).chain(spacings.iter().map(Spacing::item)).collect()
 }
 
-/// Runs all calls at once, each in its turn where its tool is spaced out.
+/// Runs all calls at once, each in its turn (in microseconds since 1970) where its tool is spaced out.
 async fn run(entries: Vec<Entry>, standing: &tools::Standing, turns: &[(String, Vec<u64>)]) -> Vec<Response> {
     let mut turns: BTreeMap<&str, _> = turns.iter().map(|(tool, turns)| (tool.as_str(), turns.iter())).collect();
     let calls = entries.into_iter().map(|entry| {
-        let held_ms = entry.ready().and_then(|call| turns.get_mut(call.tool.name)?.next().copied());
-        run_one(entry, standing, held_ms.unwrap_or_default())
+        let turn = entry.ready().and_then(|call| turns.get_mut(call.tool.name)?.next().copied());
+        run_one(entry, standing, turn.unwrap_or_default())
     });
     let calls: Vec<_> = calls.collect();
     join_all(calls).await
 }
 
-async fn run_one(entry: Entry, standing: &tools::Standing, held_ms: u64) -> Response {
+async fn run_one(entry: Entry, standing: &tools::Standing, turn: u64) -> Response {
     let call = match entry {
         Entry::Answered(response) => return response,
         Entry::Call(call) => call,
     };
-    if held_ms > 0 {
-        Delay::from(Duration::from_millis(held_ms)).await;
+    let held_us = turn.saturating_sub(now_us());
+    if held_us > 0 {
+        Delay::from(Duration::from_micros(held_us)).await;
     }
     let result = (call.tool.run)(Call { arguments: call.arguments, standing: standing.clone() }).await;
     count(|counts| counts.ran(call.tool.name, result.is_error));

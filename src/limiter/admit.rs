@@ -114,7 +114,7 @@ pub struct Outcome {
     pub ruling: Ruling,
     /// How the caller stands, where the object told.
     pub standing: Option<Standing>,
-    /// For each tool that is spaced out, when the turn of each of its calls comes, in milliseconds from now.
+    /// For each tool that is spaced out, when the turn of each of its calls comes, in microseconds since 1970.
     pub turns: Vec<(String, Vec<u64>)>,
     /// What has to go back, and to which object.
     pub returns: Vec<(String, Return)>,
@@ -187,7 +187,7 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
         }
         let asked = spacing.question(admission.max_wait_ms, random_id());
         if let Some(answer) = ask_one(env, admission, (&spacing.name(), &asked), Whose::Spacing, outcome).await {
-            outcome.turns.push((spacing.tool.to_owned(), spacing.turns(&asked, &answer)));
+            outcome.turns.push((spacing.tool.to_owned(), spacing.turns(&asked, &answer, now_us())));
         }
         if let Ruling::Refused(refused) = &mut outcome.ruling {
             spacing.tool.clone_into(&mut refused.tool);

@@ -9,8 +9,8 @@ use super::bucket::Debt;
 use super::policy::SECOND;
 use serde::{Deserialize, Serialize};
 
-/// For how long a receipt is good, in microseconds. A front that gives back does so within seconds.
-pub const GOOD_FOR: u64 = 120 * SECOND;
+/// For how long a receipt is good, in microseconds: a little longer than the longest deadline of the question after it.
+pub const GOOD_FOR: u64 = 65 * SECOND;
 
 /// How many receipts are remembered as used. When there are more, nothing is given back until some are too old to be used.
 pub const MOST_RETURNED: usize = 1_000;

@@ -50,10 +50,11 @@ impl Spacing<'_> {
         asked.cost > asked.capacity
     }
 
-    /// When the turn of each call comes, in milliseconds from the object's `answer` to `asked`.
-    pub fn turns(&self, asked: &Question, answer: &Answer) -> Vec<u64> {
+    /// When the turn of each call comes, in microseconds since 1970, when the object's `answer` to `asked` came at `now`.
+    pub fn turns(&self, asked: &Question, answer: &Answer, now: u64) -> Vec<u64> {
         let first = answer.debt.saturating_sub(asked.cost).div_ceil(TOKEN);
-        (0..self.calls).map(|index| first.saturating_add(index.saturating_mul(self.gap_ms))).collect()
+        let after_ms = |index: u64| first.saturating_add(index.saturating_mul(self.gap_ms));
+        (0..self.calls).map(|index| now.saturating_add(after_ms(index).saturating_mul(1_000))).collect()
     }
 
     /// The item of `RateLimit-Policy`: one call in each distance, in whole seconds.
@@ -79,7 +80,11 @@ mod tests {
         let question = spacing(calls).question(900, 1);
         let decision = decide(row.clone(), &question, now).unwrap();
         assert_eq!(decision.answer.fault(&question), None);
-        let turns = spacing(calls).turns(&question, &decision.answer);
+        let turns = spacing(calls)
+            .turns(&question, &decision.answer, now)
+            .into_iter()
+            .map(|turn| (turn - now) / 1_000)
+            .collect();
         (decision.write.or(row), decision.answer, turns)
     }
 

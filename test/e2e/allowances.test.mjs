@@ -317,6 +317,36 @@ describe("spacing", () => {
   });
 });
 
+test("who is refused by spacing and waits as long as it was told runs, with its token back", async () => {
+  await using sluice = await start({
+    vars: { MCP_RATE_LIMIT: "0.001", MCP_RATE_LIMIT_BURST: "1", MCP_MAX_WAIT_MS: "200", MCP_REFUSAL: "http", MCP_TOOLS: { echo: { min_gap_ms: 2_000 } } },
+  });
+  assert.ok(ran(await call(sluice, "192.0.2.1")));
+  const refused = await call(sluice, "192.0.2.2");
+  assert.deepEqual([refused.status, refused.error.data.allowance], [429, "spacing"]);
+  assert.equal(refused.headers.get("retry-after"), `${Math.ceil(refused.error.data.retryAfterMs / 1_000)}`);
+  assert.equal(refused.headers.get("ratelimit-policy"), '"tools-call";q=1;w=1000, "spacing:echo";q=1;w=2');
+  await pass(refused.error.data.retryAfterMs);
+  const again = await call(sluice, "192.0.2.2");
+  assert.ok(ran(again), again.text);
+});
+
+test("with slots alone rate_limit_status has nothing to tell, and says so", async () => {
+  await using sluice = await start({ vars: { MCP_RATE_LIMIT: "0", MCP_MAX_IN_FLIGHT: "2" } });
+  assert.deepEqual(await status(sluice, "192.0.2.1"), { limit: null, remaining: null, nextTokenMs: 0 });
+});
+
+test("a free tool with slots of its own leaves the caller's alone", async () => {
+  await using sluice = await start({
+    fixtures: true,
+    vars: { MCP_RATE_LIMIT: "0.001", MCP_MAX_IN_FLIGHT: "1", MCP_TOOLS: { test_slow: { cost: 0, max_in_flight: 2 } } },
+  });
+  const running = sluice.mcp(message("test_slow", { ms: 3_000 }), { address: "192.0.2.1" });
+  await until(async () => (await row(sluice, "192.0.2.1"))?.leases?.length === 1, "it runs");
+  assert.ok(ran(await call(sluice, "192.0.2.1")));
+  assert.ok(ran(await running));
+});
+
 test("what each kind of call costs, in questions and rows", async () => {
   const cost = async (vars, act) => {
     await using sluice = await start({ vars: { MCP_RATE_LIMIT: "0.001", ...vars } });

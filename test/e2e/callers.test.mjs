@@ -140,6 +140,18 @@ test("rotating unverified tokens: the bucket that they share holds, and makes no
   assert.equal((await sluice.objects()).length, 11, "the shared one, and one for each that ran");
 });
 
+test("with the caller's bucket off the shared bucket still holds, also for free tools with limits of their own", async () => {
+  const MCP_TOOLS = { list_decisions: { cost: 0, quota: "9/day" } };
+  await using sluice = await start({
+    vars: { MCP_RATE_LIMIT: "0", MCP_CALLER: "token", MCP_TOKEN_UNVERIFIED: "digest", MCP_RATE_LIMIT_SHARED: "0.001", MCP_RATE_LIMIT_BURST: "10", MCP_TOOLS },
+  });
+  const names = ["echo", "list_decisions"];
+  const answers = await atOnce(60, (index) => callBy(sluice, `made-up-${index}`, names[index % 2]));
+  allRanOrRefused(answers);
+  assert.equal(countRan(answers), 10);
+  assert.ok((await sluice.objects()).length <= 11);
+});
+
 describe("the flood gate", () => {
   const gate = (limit) => ({ ratelimits: [{ name: "FLOOD_GATE", namespace_id: "6000", simple: { limit, period: 60 } }] });
 
@@ -298,6 +310,11 @@ describe("the operator", () => {
     assert.equal(refusalOf(await call(sluice, "192.0.2.6")).reason, "blocked", "filling a bucket doesn't end it");
     await admin("address/192.0.2.6", { method: "PUT", body: {} });
     assert.ok(ran(await call(sluice, "192.0.2.6")));
+  });
+
+  test("blocks a caller whatever else it is given", async () => {
+    await admin("address/192.0.2.9", { method: "PUT", body: { blocked: true, rate: 0, seconds: 60 } });
+    assert.equal(refusalOf(await call(sluice, "192.0.2.9"))?.reason, "blocked");
   });
 
   test("names a caller by its token's claim, percent-encoded", async () => {
