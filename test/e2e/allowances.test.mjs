@@ -1,6 +1,6 @@
 // Everything that can limit a call beside the caller's bucket: buckets, quotas and slots, of callers and of single tools, and spacing.
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import {
   allRanOrRefused,
   atOnce,
@@ -16,17 +16,10 @@ import {
   status,
   until,
 } from "./calls.mjs";
-import { start } from "./harness.mjs";
+import { start, worker } from "./harness.mjs";
 
 const SLOW = { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "60000" };
 const BATCHES = { "mcp-protocol-version": "2025-03-26" };
-
-function worker(options) {
-  const holder = {};
-  before(async () => (holder.sluice = await start(options)));
-  after(() => holder.sluice?.close());
-  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
-}
 
 const batch = (sluice, address, messages) => sluice.mcp(messages, { address, headers: BATCHES });
 const calls = (count, name = "echo") => Array.from({ length: count }, (_, index) => message(name, undefined, index + 1));

@@ -1,6 +1,6 @@
 // What holds for whom: plans, the buckets that callers share, the flood gate, published limits, and what the operator decides for one caller.
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import {
   allRanOrRefused,
   atOnce,
@@ -16,20 +16,13 @@ import {
   request,
   until,
 } from "./calls.mjs";
-import { fromFile, start } from "./harness.mjs";
+import { fromFile, start, worker } from "./harness.mjs";
 import { hmac } from "./issuer.mjs";
 
 const SECRET = "a secret of 32 bytes at the very least";
 
 const SLOW = { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "60000" };
 const BY_TOKEN = { ...SLOW, MCP_CALLER: "token", MCP_JWT_SECRET: SECRET };
-
-function worker(options) {
-  const holder = {};
-  before(async () => (holder.sluice = await start(options)));
-  after(() => holder.sluice?.close());
-  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
-}
 
 const by = (claims) => ({ headers: { authorization: `Bearer ${typeof claims === "string" ? claims : hmac(SECRET, claims)}` } });
 const callBy = (sluice, claims, name, args) => sluice.mcp(message(name, args), { address: "192.0.2.99", ...by(claims) });

@@ -4,6 +4,7 @@
 // and all of a test file's Workers take it as it is.
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { connect } from "node:net";
+import { after, before } from "node:test";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -198,6 +199,14 @@ export async function start(options = {}) {
     [Symbol.asyncDispose]: () => sluice.close(),
   };
   return sluice;
+}
+
+/** The Worker that the tests of a suite share: started before the first of them, closed after the last. */
+export function worker(options) {
+  const holder = {};
+  before(async () => (holder.sluice = await start(options)));
+  after(() => holder.sluice?.close());
+  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
 }
 
 /** What wrangler.toml says. */

@@ -1,7 +1,7 @@
 // The limit as callers meet it. Where a count must be exact the bucket fills so slowly that no machine is slow enough to see a token
 // come back; where time matters, what the elapsed time refills is allowed and nothing more.
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import {
   allRanOrRefused,
   atOnce,
@@ -17,17 +17,10 @@ import {
   request,
   status,
 } from "./calls.mjs";
-import { start } from "./harness.mjs";
+import { start, worker } from "./harness.mjs";
 
 const SLOW = { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "60000" };
 const BATCHES = { "mcp-protocol-version": "2025-03-26" };
-
-function worker(options) {
-  const holder = {};
-  before(async () => (holder.sluice = await start(options)));
-  after(() => holder.sluice?.close());
-  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
-}
 
 const batch = (sluice, address, messages) => sluice.mcp(messages, { address, headers: BATCHES });
 const echoes = (count, from = 1) => Array.from({ length: count }, (_, index) => message("echo", { text: "hello" }, from + index));

@@ -3,20 +3,13 @@
 // After deleteAll the object's file has no table at all, the runtime's own included (`_cf_KV`, `_cf_METADATA`); what remains is the
 // file itself, and `__miniflare_do_name`, in which Miniflare writes the name of every object that was ever asked anything.
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { allRanOrRefused, atOnce, call, countRan, drain, metrics, nameOf, pass, ran, refusalOf, status, until } from "./calls.mjs";
-import { start } from "./harness.mjs";
+import { start, worker } from "./harness.mjs";
 
 const SLOW = { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "60000" };
 const NOTHING = { all: [], row: undefined, alarm: null };
 const DIRECT = "test/e2e/faults/direct.mjs";
-
-function worker(options) {
-  const holder = {};
-  before(async () => (holder.sluice = await start(options)));
-  after(() => holder.sluice?.close());
-  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
-}
 
 /** What the object itself answers: { status, text, json }. */
 async function ask(sluice, name, body, path = "/") {

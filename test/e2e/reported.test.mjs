@@ -58,7 +58,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import {
   allRanOrRefused,
   atOnce,
@@ -75,7 +75,7 @@ import {
   status,
   until,
 } from "./calls.mjs";
-import { start } from "./harness.mjs";
+import { worker } from "./harness.mjs";
 
 // 5 calls, and then one in a thousand seconds: on no machine does a token come back unasked.
 const BURST = 5;
@@ -94,13 +94,6 @@ const INITIALIZE = request("initialize", {
 });
 const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
 const WAIT = /\. Wait (\d+) seconds? before the next tool call\.$/;
-
-function worker(options) {
-  const holder = {};
-  before(async () => (holder.sluice = await start(options)));
-  after(() => holder.sluice?.close());
-  return new Proxy(holder, { get: (_, key) => holder.sluice[key] });
-}
 
 const text = (answer) => answer.result.content[0].text;
 const left = (answer) => answer.result._meta?.["sluice/allowance"]?.remaining;
