@@ -410,7 +410,7 @@ describe("without a token", () => {
         assert.equal(remaining(await anonymous(sluice, "192.0.2.1")), 28);
         assert.ok((await sluice.objects()).includes(await sluice.id(nameOf("192.0.2.1"))));
 
-        await sluice.update({ vars: { MCP_ANONYMOUS: "shared", MCP_RATE_LIMIT_BURST: "3" } });
+        await sluice.update({ vars: { MCP_ANONYMOUS: "shared", MCP_RATE_LIMIT_ANONYMOUS: "0.001", MCP_RATE_LIMIT_BURST: "3" } });
         const left = [];
         for (let host = 1; host <= 3; host += 1) left.push(remaining(await anonymous(sluice, `192.0.2.${host}`)));
         assert.deepEqual(left, [2, 1, 0]);
@@ -443,7 +443,7 @@ describe("digest", () => {
       assert.equal(remaining(await call(sluice, token)), 0);
       assert.equal(refusalOf(await call(sluice, token)).reason, "rate");
       assert.equal(remaining(await call(sluice, "another")), 1);
-      const names = [`digest:${digest(token)}`, `digest:${digest("another")}`];
+      const names = [`digest:${digest(token)}`, `digest:${digest("another")}`, "shared"];
       const ids = await Promise.all(names.map((name) => sluice.id(name)));
       assert.deepEqual((await sluice.objects()).sort(), ids.sort());
       const text = await (await sluice.fetch("/metrics")).text();
