@@ -9,12 +9,12 @@ const CALLERS = 200;
 const CALLS = 12;
 
 const BURST = 14;
-const QUOTA = 9;
+const QUOTA = 7;
 const IN_FLIGHT = 3;
 const TOOLS = {
   echo: { cost: 1 },
   list_decisions: { cost: 3, quota: "3/day" },
-  test_slow: { cost: 2, max_in_flight: 2, burst: 8 },
+  test_slow: { cost: 2, max_in_flight: 2, burst: 4 },
 };
 
 /** The limits of one caller, kept as plainly as can be. So little drains within the test that whole tokens tell it all. */
@@ -32,7 +32,7 @@ class Plain {
     const { cost } = TOOLS[tool];
     if (this.owed + cost > BURST || this.counted[""] + 1 > QUOTA || this.running() + 1 > IN_FLIGHT) return false;
     if (tool === "list_decisions") return this.counted.list_decisions + 1 <= 3;
-    return tool !== "test_slow" || (this.running("test_slow") + 1 <= 2 && this.slow + cost <= 8);
+    return tool !== "test_slow" || (this.running("test_slow") + 1 <= 2 && this.slow + cost <= 4);
   }
 
   take(tool, id) {
