@@ -5,7 +5,7 @@ use super::limits::{self, Given, Limits};
 use super::variables::{scalar, whole};
 use super::{Config, Fault};
 use crate::limiter::operator::Override;
-use crate::limiter::policy::{whole_ms, SECOND, TOKEN};
+use crate::limiter::policy::{tokens, whole_ms, SECOND};
 use crate::mcp::json::{self as strict, JsonFault};
 use serde_json::{json, Map, Value};
 
@@ -95,20 +95,16 @@ pub fn shown(held: &Override, now: u64) -> Value {
     tell("blocked", held.blocked.then_some(Value::Bool(true)));
     tell("rate", held.refill.map(|refill| json!(tokens(refill))));
     tell("burst", held.capacity.map(|capacity| json!(tokens(capacity))));
-    tell("quota", held.quota.map(|quota| json!(format!("{}/{}", quota.limit, quota.window.name()))));
+    tell("quota", held.quota.map(|quota| json!(quota.to_string())));
     tell("max_in_flight", held.max_in_flight.map(Value::from));
     tell("endsMs", Some(json!(whole_ms(held.until.saturating_sub(now)))));
     Value::Object(told)
 }
 
-/// Micro-tokens as tokens.
-pub fn tokens(micro: u64) -> f64 {
-    micro as f64 / TOKEN as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limiter::policy::TOKEN;
     use crate::limiter::quota::{Quota, Window};
 
     const NOW: u64 = 1_796_000_000 * SECOND;

@@ -4,8 +4,7 @@
 use super::limits::Limits;
 use super::tools::ToolSettings;
 use super::{Config, Fail, RefusalForm};
-use crate::limiter::policy::{Policy, SECOND, TOKEN};
-use crate::limiter::quota::Quota;
+use crate::limiter::policy::{tokens, Policy, SECOND};
 use serde_json::{json, Map, Value};
 
 /// Everything that limits a caller that has no plan of its own.
@@ -18,7 +17,7 @@ pub fn published(config: &Config) -> Value {
     json!({
         "rate": bucket.map(rate),
         "burst": bucket.map(|bucket| bucket.capacity_tokens()),
-        "quota": quota.map(text),
+        "quota": quota.map(|quota| quota.to_string()),
         "max_in_flight": max_in_flight,
         "anonymous": anonymous.map(shared),
         "shared": unverified.map(shared),
@@ -45,7 +44,7 @@ fn one(tool: &ToolSettings) -> Value {
     tell("cost", Some(json!(tool.cost)));
     tell("rate", tool.bucket.map(rate).map(Value::from));
     tell("burst", tool.bucket.map(|bucket| json!(bucket.capacity_tokens())));
-    tell("quota", tool.quota.map(|quota| json!(text(quota))));
+    tell("quota", tool.quota.map(|quota| json!(quota.to_string())));
     tell("max_in_flight", tool.max_in_flight.map(Value::from));
     tell("status_tool", tool.status_tool.clone().map(Value::from));
     tell("poll_seconds", tool.max_in_flight.map(|_| json!(tool.poll_seconds)));
@@ -54,13 +53,9 @@ fn one(tool: &ToolSettings) -> Value {
     Value::Object(told)
 }
 
-/// Tokens a second. Exact: micro-tokens below 2^52 are, and so is what they were read from.
+/// Tokens a second.
 fn rate(bucket: Policy) -> f64 {
-    bucket.refill() as f64 / TOKEN as f64
-}
-
-fn text(quota: Quota) -> String {
-    format!("{}/{}", quota.limit, quota.window.name())
+    tokens(bucket.refill())
 }
 
 #[cfg(test)]

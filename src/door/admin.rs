@@ -11,6 +11,7 @@ use crate::config::order;
 use crate::config::Config;
 use crate::limiter::ask::order as ask;
 use crate::limiter::operator::{Order, State};
+use crate::limiter::policy::{tokens, whole_ms};
 use crate::platform::now_us;
 use serde_json::json;
 use url::Url;
@@ -89,10 +90,9 @@ fn caller(url: &Url, config: &Config) -> Result<CallerKey, &'static str> {
 /// How a caller stands, as people read it.
 fn shown(state: &State, now: u64) -> serde_json::Value {
     let quotas = state.quotas.iter().map(|usage| {
-        let ms = usage.ends_at().saturating_sub(now).div_ceil(1_000);
+        let ms = whole_ms(usage.ends_at().saturating_sub(now));
         json!({ "tool": usage.tool, "window": usage.window, "calls": usage.calls, "resetMs": ms })
     });
-    let tokens = |debt: u64| order::tokens(debt);
     let tools: serde_json::Map<String, serde_json::Value> =
         state.tools.iter().map(|(tool, debt)| (tool.clone(), json!({ "owed": tokens(*debt) }))).collect();
     json!({

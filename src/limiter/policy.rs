@@ -107,6 +107,11 @@ pub fn drained(us: u64, refill: u64) -> u64 {
     scaled.and_then(|amount| u64::try_from(amount).ok()).unwrap_or(u64::MAX)
 }
 
+/// Micro-tokens as tokens. Exact: what is below 2^52 is, and so is the decimal number that it was read from.
+pub fn tokens(micro: u64) -> f64 {
+    micro as f64 / TOKEN as f64
+}
+
 /// Microseconds as milliseconds, rounded up: a wait must never be told too short.
 pub fn whole_ms(us: u64) -> u64 {
     us.div_ceil(1_000)

@@ -7,6 +7,7 @@
 use super::policy::SECOND;
 use chrono::{DateTime, Datelike as _, Months, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The span that a quota is counted over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,13 @@ pub struct Quota {
     pub limit: u64,
     /// In each of these.
     pub window: Window,
+}
+
+impl fmt::Display for Quota {
+    /// As variables have it: `1000/day`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, self.window.name())
+    }
 }
 
 /// What is stored of a quota: the calls of one window.
