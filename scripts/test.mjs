@@ -26,8 +26,9 @@ const stages = {
     await must("node", ["--test", "--test-reporter=spec", ...bounds, ...files]);
   },
   async conformance() {
-    await build("fixtures");
+    await build("fixtures", "shipped");
     await must("node", ["scripts/conformance.mjs"]);
+    await must("node", ["scripts/conformance-gateway.mjs"]);
   },
 };
 

@@ -60,51 +60,7 @@ export async function start(options = {}) {
   const sluice = {
     url,
 
-    /** Like the global `fetch`, against this Worker. `address` sets cf-connecting-ip, as Cloudflare's edge does. */
-    fetch(path, { address, headers, ...init } = {}) {
-      const all = new Headers(headers);
-      if (address !== undefined) all.set("cf-connecting-ip", address);
-      return fetch(new URL(path, url), { ...init, headers: all });
-    },
-
-    /**
-     * POSTs a JSON-RPC message (an object, an array, or text as it is) to /mcp. Resolves to
-     * { status, headers, text, json, result, error, body }: `json` is undefined when the text isn't JSON.
-     */
-    async mcp(message, { address, headers = {}, ...init } = {}) {
-      const body = typeof message === "string" || message instanceof Uint8Array ? message : JSON.stringify(message);
-      const response = await sluice.fetch("/mcp", {
-        method: "POST",
-        body,
-        address,
-        headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers },
-        ...init,
-      });
-      const text = await response.text();
-      let json;
-      try {
-        json = JSON.parse(text);
-      } catch {
-        // Left undefined.
-      }
-      return { status: response.status, headers: response.headers, text, json, result: json?.result, error: json?.error };
-    },
-
-    /**
-     * Sends these bytes over a plain socket and resolves to what came back as text, when the other end closes or after `wait` ms of
-     * silence. For HTTP that no client library would send.
-     */
-    raw(bytes, { wait = 1_000 } = {}) {
-      return new Promise((resolve, reject) => {
-        let answer = "";
-        const socket = connect(Number(url.port), url.hostname, () => socket.write(bytes));
-        socket.setEncoding("latin1");
-        socket.setTimeout(wait, () => socket.destroy());
-        socket.on("data", (data) => (answer += data));
-        socket.on("close", () => resolve(answer));
-        socket.on("error", (error) => (answer ? resolve(answer) : reject(error)));
-      });
-    },
+    ...http(url),
 
     /** Throws the object out of memory; its storage stays. */
     evict: (name, binding = "RATE_LIMITER") => worker.evictDurableObject(binding, { name }),
@@ -199,6 +155,58 @@ export async function start(options = {}) {
     [Symbol.asyncDispose]: () => sluice.close(),
   };
   return sluice;
+}
+
+/** Ways to ask the Worker at this URL. */
+export function http(url) {
+  const ways = {
+    /** Like the global `fetch`, against this Worker. `address` sets cf-connecting-ip, as Cloudflare's edge does. */
+    fetch(path, { address, headers, ...init } = {}) {
+      const all = new Headers(headers);
+      if (address !== undefined) all.set("cf-connecting-ip", address);
+      return fetch(new URL(path, url), { ...init, headers: all });
+    },
+
+    /**
+     * POSTs a JSON-RPC message (an object, an array, or text as it is) to /mcp. Resolves to
+     * { status, headers, text, json, result, error, body }: `json` is undefined when the text isn't JSON.
+     */
+    async mcp(message, { address, headers = {}, ...init } = {}) {
+      const body = typeof message === "string" || message instanceof Uint8Array ? message : JSON.stringify(message);
+      const response = await ways.fetch("/mcp", {
+        method: "POST",
+        body,
+        address,
+        headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers },
+        ...init,
+      });
+      const text = await response.text();
+      let json;
+      try {
+        json = JSON.parse(text);
+      } catch {
+        // Left undefined.
+      }
+      return { status: response.status, headers: response.headers, text, json, result: json?.result, error: json?.error };
+    },
+
+    /**
+     * Sends these bytes over a plain socket and resolves to what came back as text, when the other end closes or after `wait` ms of
+     * silence. For HTTP that no client library would send.
+     */
+    raw(bytes, { wait = 1_000 } = {}) {
+      return new Promise((resolve, reject) => {
+        let answer = "";
+        const socket = connect(Number(url.port), url.hostname, () => socket.write(bytes));
+        socket.setEncoding("latin1");
+        socket.setTimeout(wait, () => socket.destroy());
+        socket.on("data", (data) => (answer += data));
+        socket.on("close", () => resolve(answer));
+        socket.on("error", (error) => (answer ? resolve(answer) : reject(error)));
+      });
+    },
+  };
+  return ways;
 }
 
 /** The Worker that the tests of a suite share: started before the first of them, closed after the last. */
