@@ -5,6 +5,7 @@
 // A patch is a unified diff in test/guards/, with lines at its head that say what it takes away and who must notice:
 //   # guard: the body's size limit
 //   # red: test/e2e/size.test.mjs [test/e2e/...]
+//   # test: a body that is too large     only tests of this name are run, where the whole file would take long (a regular expression)
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +35,7 @@ function patches(words) {
       const red = head(text, "red")?.split(/\s+/);
       if (!guard || !red) fail(`test/guards/${name}: its head must have "# guard: ..." and "# red: test/e2e/..."`);
       for (const file of red) if (!existsSync(join(root, file))) fail(`test/guards/${name}: there is no ${file}`);
-      return { name, guard, red };
+      return { name, guard, red, only: head(text, "test") };
     });
 }
 
@@ -49,7 +50,9 @@ function copyTo(copy) {
   for (const name of LINKED) symlinkSync(join(root, name), join(copy, name));
 }
 
-async function tryOne({ name, red }) {
+const named = (only) => (only ? [`--test-name-pattern=${only}`] : []);
+
+async function tryOne({ name, red, only }) {
   // The same path each time: cargo's fingerprints hold it.
   const copy = join(TARGET, "copy");
   rmSync(copy, { recursive: true, force: true });
@@ -63,10 +66,11 @@ async function tryOne({ name, red }) {
     env: { ...here.env, GIT_DIR: join(copy, ".no-git"), GIT_CEILING_DIRECTORIES: TARGET },
   });
   if (applied.code !== 0) return { verdict: "doesn't apply", detail: applied.out };
-  const built = await capture("node", ["scripts/build.mjs", "shipped", "fixtures"], here);
+  // The tests build what else they need.
+  const built = await capture("node", ["scripts/build.mjs", "shipped"], here);
   if (built.code !== 0) return { verdict: "doesn't build", detail: built.out };
   for (const file of red) {
-    const tested = await capture("node", ["--test", `--test-timeout=${LONGEST_MS}`, "--test-reporter=tap", file], here);
+    const tested = await capture("node", ["--test", `--test-timeout=${LONGEST_MS}`, "--test-reporter=tap", ...named(only), file], here);
     if (tested.code === 0) return { verdict: "UNNOTICED", detail: `${file} still passes` };
     // A file that can't even start proves nothing.
     if (!/^\s*not ok \d+ - (?!.*\.mjs$)/m.test(tested.out)) return { verdict: "no test ran", detail: tested.out.slice(-2_000) };
@@ -77,11 +81,13 @@ async function tryOne({ name, red }) {
 const chosen = patches(process.argv.slice(2));
 if (chosen.length === 0) fail("No patch in test/guards matches.");
 // The tests must be green with every guard in place, or red says nothing.
-const all = [...new Set(chosen.flatMap(({ red }) => red))];
-console.log(`Without a patch: ${all.length} test files`);
-for (const file of all) {
-  const { code, out } = await capture("node", ["--test", file], { both: true });
+const all = new Map(chosen.flatMap(({ red, only }) => red.map((file) => [JSON.stringify([file, only]), [file, only]])));
+console.log(`Without a patch: ${all.size} test files, or parts of them`);
+for (const [file, only] of all.values()) {
+  const { code, out } = await capture("node", ["--test", "--test-reporter=tap", ...named(only), file], { both: true });
   if (code !== 0) fail(`${file} is red with every guard in place:\n${out}`);
+  // A name that no test has would be green with every guard gone.
+  if (!/^\s*ok \d+ - (?!.*\.mjs$)(?!.* # SKIP)/m.test(out)) fail(`No test of ${file} has the name ${only}.`);
 }
 
 let bad = 0;

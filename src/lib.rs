@@ -6,6 +6,7 @@
 //! - [`caller`]: who is calling
 //! - [`tools`]: the table of tools, their arguments, one file each
 //! - [`limiter`]: the token bucket, the Durable Object that keeps it, and the question to it
+//! - [`upstream`]: the server behind, where Sluice is a gateway
 //! - [`stats`]: counting and showing
 //! - [`refusal`]: a refused call, as a tool result or as an HTTP error
 //! - [`mcp`]: the protocol
@@ -24,6 +25,7 @@ pub mod platform;
 pub mod refusal;
 pub mod stats;
 pub mod tools;
+pub mod upstream;
 
 pub use limiter::object::RateLimiter;
 pub use stats::object::CallStats;

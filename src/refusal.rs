@@ -33,6 +33,10 @@ pub enum AllowanceKind {
     Shared,
     /// The distance between two calls of one tool, whoever makes them.
     Spacing,
+    /// That of one session with the server behind.
+    Session,
+    /// The server behind has one of its own.
+    Upstream,
 }
 
 impl AllowanceKind {
@@ -44,6 +48,8 @@ impl AllowanceKind {
             Self::Anonymous => "anonymous",
             Self::Shared => "shared",
             Self::Spacing => "spacing",
+            Self::Session => "session",
+            Self::Upstream => "upstream",
         }
     }
 }
@@ -67,6 +73,7 @@ impl Refusal<'_> {
         match self.reason {
             Reason::Rate { retry_after_ms }
             | Reason::Blocked { retry_after_ms }
+            | Reason::Upstream { retry_after_ms }
             | Reason::Quota { retry_after_ms, .. }
             | Reason::Busy { retry_after_ms, .. } => Some(retry_after_ms),
             Reason::Unavailable => Some(UNAVAILABLE_MS),
@@ -107,7 +114,7 @@ impl Refusal<'_> {
     pub fn http_status(&self) -> u16 {
         match self.reason {
             Reason::Rate { .. } | Reason::Quota { .. } | Reason::Blocked { .. } => 429,
-            Reason::Busy { .. } | Reason::Unavailable => 503,
+            Reason::Busy { .. } | Reason::Unavailable | Reason::Upstream { .. } => 503,
             Reason::Capacity(_) => 400,
         }
     }
@@ -154,6 +161,9 @@ mod tests {
             refusal(Reason::Unavailable).text(),
             "The rate limiter can't be asked, and render doesn't run without it. Wait 5 seconds before the next tool call."
         );
+        let pause = refusal(Reason::Upstream { retry_after_ms: 7_000 });
+        let text = "The server behind asked for a pause. Wait 7 seconds before the next tool call.";
+        assert_eq!((pause.text().as_str(), &pause.fields()["reason"]), (text, &json!("upstream")));
         let capacity = tokens(40, 30);
         assert_eq!(capacity.text(), "This call of render costs 40 tokens and the bucket holds 30. It can never run.");
         let batch = Refusal { in_batch: true, ..capacity };
@@ -185,6 +195,10 @@ mod tests {
             "This batch makes 25 calls and the quota is 10 calls a day. It can never run."
         );
         assert_eq!(
+            batch(Excess::Together { calls: 2, gap_ms: 250, of: Some("render") }),
+            "This batch makes 2 calls of render, which must start 250 ms apart. It can never run."
+        );
+        assert_eq!(
             batch(Excess::Slots { calls: 3, most: 2, of: Some("render") }),
             "This batch makes 3 calls of render and at most 2 can run at the same time. It can never run."
         );
@@ -210,9 +224,9 @@ mod tests {
 
     #[test]
     fn every_allowance_has_its_name() {
-        use AllowanceKind::{Anonymous, Caller, Shared, Spacing, Tool};
-        let names = [Caller, Tool, Anonymous, Shared, Spacing].map(AllowanceKind::name);
-        assert_eq!(names, ["caller", "tool", "anonymous", "shared", "spacing"]);
+        use AllowanceKind::{Anonymous, Caller, Session, Shared, Spacing, Tool, Upstream};
+        let names = [Caller, Tool, Anonymous, Shared, Spacing, Session, Upstream].map(AllowanceKind::name);
+        assert_eq!(names, ["caller", "tool", "anonymous", "shared", "spacing", "session", "upstream"]);
     }
 
     #[test]
@@ -223,6 +237,7 @@ mod tests {
         assert_eq!(quota(DAY, None).to_rpc_error().status, 429);
         assert_eq!(busy(2, None, None).to_rpc_error().status, 503);
         assert_eq!(refusal(Reason::Unavailable).to_rpc_error().status, 503);
+        assert_eq!(refusal(Reason::Upstream { retry_after_ms: 1 }).to_rpc_error().status, 503);
         assert_eq!(tokens(2, 1).to_rpc_error().status, 400);
         assert_eq!(rate(1_402).retry_after_seconds(), Some(2));
         assert_eq!(tokens(2, 1).retry_after_seconds(), None);

@@ -1,15 +1,17 @@
-//! The example of `docs/tool-design.md` is `test/examples/word_count.rs`, and that compiles and passes its own tests, here in
-//! the place of a file of `src/tools/`.
+//! The examples of `docs/tool-design.md` are those of `test/examples/`, and they compile and pass their own tests, here in the
+//! place of files of `src/tools/`.
 
 // What the example finds there as `super::` and `crate::`.
-use sluice::mcp;
 use sluice::tools::{self, schema_of, Call, Running, Standing, Tool};
+use sluice::{mcp, upstream};
 
+#[path = "examples/exchange_rate.rs"]
+mod exchange_rate;
 #[path = "examples/word_count.rs"]
 mod word_count;
 
 const PAGE: &str = include_str!("../docs/tool-design.md");
-const EXAMPLE: &str = include_str!("examples/word_count.rs");
+const EXAMPLES: [&str; 2] = [include_str!("examples/word_count.rs"), include_str!("examples/exchange_rate.rs")];
 
 /// The code blocks of a language.
 fn blocks(language: &str) -> Vec<&'static str> {
@@ -19,8 +21,11 @@ fn blocks(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_page_shows_the_example_as_it_is() {
-    assert!(blocks("rust").contains(&EXAMPLE));
+fn the_page_shows_the_examples_as_they_are() {
+    for example in EXAMPLES {
+        assert!(blocks("rust").contains(&example));
+    }
+    assert_eq!(exchange_rate::TOOL.name, "exchange_rate");
 }
 
 #[test]

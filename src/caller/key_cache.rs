@@ -119,6 +119,12 @@ mod tests {
     }
 
     #[test]
+    fn the_spans_are_as_promised() {
+        // Fetched anew after ten minutes, never more than once a minute, never for longer than five seconds.
+        assert_eq!((REFRESH_AFTER, SPACING, FETCH_TIME), (600_000_000, 60_000_000, 5_000_000));
+    }
+
+    #[test]
     fn the_first_token_starts_a_fetch_and_all_others_wait_for_it() {
         let mut cache = KeyCache::default();
         assert_eq!(look(&mut cache, "a", T), (true, Answer::Wait));

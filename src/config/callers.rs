@@ -28,6 +28,11 @@ impl Identity {
         matches!(self, Self::Token { anonymous: Anonymous::Address | Anonymous::Shared, .. })
     }
 
+    /// Whether tokens are verified here.
+    pub fn is_verified(&self) -> bool {
+        matches!(self, Self::Token { trust: Trust::Verified(_), .. })
+    }
+
     /// Whether tokens aren't verified here.
     pub fn is_unverified(&self) -> bool {
         matches!(self, Self::Token { trust: Trust::Digest, .. })

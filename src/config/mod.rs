@@ -14,6 +14,7 @@ mod parse;
 mod plans;
 pub mod publish;
 pub mod tools;
+pub mod upstream;
 mod variables;
 
 use crate::limiter::policy::Policy;
@@ -22,10 +23,11 @@ pub use choices::{Fail, RefusalForm};
 pub use fault::Fault;
 use limits::Limits;
 use origins::Origins;
-pub use parse::parse;
+pub use parse::{parse, parse_with};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tools::ToolSettings;
+use upstream::Upstream;
 
 /// The prefix that makes a variable ours.
 pub const PREFIX: &str = "MCP_";
@@ -57,6 +59,11 @@ pub const NAMES: &[&str] = &[
     "MCP_MAX_REQUEST_BODY",
     "MCP_MAX_BATCH",
     "MCP_ALLOWED_ORIGINS",
+    "MCP_UPSTREAM",
+    "MCP_UPSTREAM_AUTH",
+    "MCP_UPSTREAM_TOKEN",
+    "MCP_UPSTREAM_TIMEOUT_MS",
+    "MCP_MAX_IN_FLIGHT_SESSION",
     "MCP_TOOLS",
     "MCP_ADMIN_TOKEN",
 ];
@@ -91,6 +98,8 @@ pub struct Config {
     pub max_batch: usize,
     /// The browser origins that are let in.
     pub origins: Origins,
+    /// The server behind, where Sluice is a gateway.
+    pub upstream: Option<Upstream>,
     /// What `/stats` and `/metrics` ask for, if anything.
     pub admin_token: Option<String>,
     tools: BTreeMap<String, Rc<ToolSettings>>,
@@ -103,7 +112,7 @@ impl Config {
         self.tools.get(name).map_or_else(|| Rc::new(ToolSettings::new(1, self.fail)), Rc::clone)
     }
 
-    /// What holds for all tools that there are, by their names.
+    /// What holds for all tools that are known, by their names: with a gateway those that the operator has named.
     pub fn tools(&self) -> &BTreeMap<String, Rc<ToolSettings>> {
         &self.tools
     }

@@ -121,6 +121,14 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_no_origin_makes_it_none() {
+        for strange in [' ', '\t', '\n', '/', ',', '?', '#', '@', '\\'] {
+            let origin = format!("https://app.example{strange}");
+            assert!(!allows("*", &origin), "{origin:?}");
+        }
+    }
+
+    #[test]
     fn its_own_origin_is_let_in_without_being_listed() {
         assert!(allows("", "https://sluice.example"));
         assert!(!allows("", "http://sluice.example"));

@@ -6,6 +6,7 @@ use super::limits::{self, Given, Limits};
 use super::origins::Origins;
 use super::plans::{self, Everybody};
 use super::tools::{self, ToolDefault};
+use super::upstream;
 use super::variables::Variables;
 use super::{Config, Fault, NAMES};
 use crate::limiter::policy::SECOND;
@@ -26,8 +27,20 @@ const LONGEST_LEASE_SECONDS: u64 = 86_400;
 /// The longest that a call can be held back, in milliseconds: beyond it a client has given up.
 const LONGEST_WAIT_MS: u64 = 60_000;
 
-/// Makes sense of `variables`, all of those whose names begin with [`PREFIX`]; `tools` are the tools that there are.
-pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Config, Fault> {
+/// Makes sense of `variables` where there is no service binding to a server behind: [`parse_with`].
+pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault<'_>]) -> Result<Config, Fault> {
+    parse_with(variables, tools, false)
+}
+
+/// Makes sense of `variables`, all of those whose names begin with [`PREFIX`]. `tools` are the tools that there are, unless there is
+/// a server behind; `has_binding` says whether a service binding leads to one.
+///
+/// [`PREFIX`]: super::PREFIX
+pub fn parse_with(
+    variables: &Map<String, Value>,
+    tools: &[ToolDefault<'_>],
+    has_binding: bool,
+) -> Result<Config, Fault> {
     let variables = Variables(variables);
     variables.check_names(NAMES)?;
     let refusal = match variables.one_of("MCP_REFUSAL", "result", &["result", "http"])? {
@@ -61,21 +74,16 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
     let max_batch = variables.whole("MCP_MAX_BATCH", "100", 1, LARGEST_BATCH)?;
     let origins = Origins::parse(&variables.text("MCP_ALLOWED_ORIGINS", "localhost")?)
         .map_err(|what| Fault::new("MCP_ALLOWED_ORIGINS", what))?;
-    let admin_token = match variables.get("MCP_ADMIN_TOKEN") {
-        None => None,
-        Some(Value::String(token)) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Some(token.clone())
-        }
-        Some(_) => {
-            let what = "must be text of visible ASCII characters, without spaces: no header could carry another";
-            return Err(Fault::new("MCP_ADMIN_TOKEN", what));
-        }
-    };
+    let identity = callers::parse(&variables)?;
+    let upstream = upstream::parse(&variables, has_binding, &identity, &limits)?;
     let table = variables.table("MCP_TOOLS")?;
     let defaults = tools::Defaults { fail, rate: &rate, burst: &burst, bucket: limits.bucket };
-    let tools = tools::parse(&table, tools, &defaults)?;
+    let tools = match &upstream {
+        None => tools::parse(&table, tools, &defaults)?,
+        // Its tools aren't known before it is asked.
+        Some(_) => tools::parse_any(&table, &defaults)?,
+    };
     plans::check(&plans, &table, &tools)?;
-    let identity = callers::parse(&variables)?;
     let anonymous_bucket = shared("MCP_RATE_LIMIT_ANONYMOUS")?;
     let shared_bucket = shared("MCP_RATE_LIMIT_SHARED")?;
     let applies =
@@ -100,7 +108,8 @@ pub fn parse(variables: &Map<String, Value>, tools: &[ToolDefault]) -> Result<Co
         max_request_body: usize::try_from(max_body).unwrap_or(usize::MAX),
         max_batch: usize::try_from(max_batch).unwrap_or(usize::MAX),
         origins,
-        admin_token,
+        upstream,
+        admin_token: variables.secret("MCP_ADMIN_TOKEN")?,
         tools,
         fail,
     })
@@ -115,7 +124,8 @@ mod tests {
     use crate::limiter::policy::Policy;
     use serde_json::json;
 
-    const TOOLS: [ToolDefault; 2] = [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
+    const TOOLS: [ToolDefault<'_>; 2] =
+        [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
 
     fn parsed(variables: Value) -> Result<Config, Fault> {
         parse(variables.as_object().unwrap(), &TOOLS)
@@ -279,8 +289,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_a_fault_and_other_peoples_names_are_not() {
-        let later = "UPSTREAM UPSTREAM_AUTH UPSTREAM_TIMEOUT_MS MAX_IN_FLIGHT_SESSION UPSTREAM_TOKEN RATE_LIMITS";
-        for name in later.split_whitespace().chain([""]).map(|name| format!("{PREFIX}{name}")) {
+        for name in ["RATE_LIMITS", "UPSTREAMS", ""].map(|name| format!("{PREFIX}{name}")) {
             let name = name.as_str();
             assert_eq!(fault(json!({name: "1"}), name), "there is no variable of this name");
         }

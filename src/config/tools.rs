@@ -24,9 +24,9 @@ const LONGEST_GAP_MS: u64 = 3_600_000;
 
 /// A tool that there is, and what it costs unless the operator says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToolDefault {
+pub struct ToolDefault<'a> {
     /// Its name.
-    pub name: &'static str,
+    pub name: &'a str,
     /// Tokens a call.
     pub cost: u64,
 }
@@ -77,10 +77,22 @@ impl ToolSettings {
     }
 }
 
+/// Reads the table, where any tool may be named: those of a server behind aren't known here, and cost 1.
+pub(super) fn parse_any(
+    table: &Map<String, Value>,
+    defaults: &Defaults<'_>,
+) -> Result<BTreeMap<String, Rc<ToolSettings>>, Fault> {
+    let status_tools = table.values().filter_map(|given| given.get("status_tool")).filter_map(Value::as_str);
+    let named = table.keys().map(String::as_str).chain(status_tools.map(str::trim));
+    let tools: Vec<ToolDefault<'_>> = named.map(|name| ToolDefault { name, cost: 1 }).collect();
+    parse(table, &tools, defaults)
+        .map(|settings| settings.into_iter().filter(|(name, _)| table.contains_key(name)).collect())
+}
+
 /// Reads the table.
 pub(super) fn parse(
     table: &Map<String, Value>,
-    tools: &[ToolDefault],
+    tools: &[ToolDefault<'_>],
     defaults: &Defaults<'_>,
 ) -> Result<BTreeMap<String, Rc<ToolSettings>>, Fault> {
     if let Some(stranger) = table.keys().find(|name| !tools.iter().any(|tool| tool.name == name.as_str())) {
@@ -98,7 +110,7 @@ pub(super) fn parse(
     Ok(settings)
 }
 
-fn unknown_tool(variable: &str, tools: &[ToolDefault]) -> Fault {
+fn unknown_tool(variable: &str, tools: &[ToolDefault<'_>]) -> Fault {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     Fault::new(variable, format!("no tool has this name; there are {}", names.join(", ")))
 }
@@ -106,9 +118,9 @@ fn unknown_tool(variable: &str, tools: &[ToolDefault]) -> Fault {
 /// What is given for one tool. A cost above the capacity is a fault; a tool's own default above a small bucket is not
 /// the operator's, so there each call is refused for it (`capacity`), and the other tools work.
 fn one(
-    tool: ToolDefault,
+    tool: ToolDefault<'_>,
     given: &Map<String, Value>,
-    tools: &[ToolDefault],
+    tools: &[ToolDefault<'_>],
     defaults: &Defaults<'_>,
 ) -> Result<ToolSettings, Fault> {
     let path = |key: &str| format!("{VARIABLE}.{}.{key}", tool.name);
@@ -181,7 +193,8 @@ mod tests {
     use crate::limiter::quota::Window;
     use serde_json::json;
 
-    const TOOLS: [ToolDefault; 2] = [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
+    const TOOLS: [ToolDefault<'_>; 2] =
+        [ToolDefault { name: "echo", cost: 1 }, ToolDefault { name: "search", cost: 2 }];
 
     fn parsed_under(table: Value, rate: &str, burst: &str) -> Result<BTreeMap<String, Rc<ToolSettings>>, Fault> {
         let given = |text| Given { variable: "", text };
@@ -284,6 +297,19 @@ mod tests {
     fn a_bucket_smaller_than_a_tools_own_cost_leaves_the_other_tools_usable() {
         let settings = parsed_under(json!({}), "1", "1").unwrap();
         assert_eq!((settings["echo"].cost, settings["search"].cost), (1, 2));
+    }
+
+    #[test]
+    fn of_a_server_behind_any_tool_can_be_named() {
+        let table = json!({"render": {"cost": 4, "status_tool": "render_status"}, "a/b": {}});
+        let policy = Policy::new(30 * TOKEN, TOKEN).ok();
+        let defaults = Defaults { fail: Fail::Open, rate: "1", burst: "30", bucket: policy };
+        let settings = parse_any(table.as_object().unwrap(), &defaults).unwrap();
+        assert_eq!(settings.keys().collect::<Vec<_>>(), ["a/b", "render"]);
+        assert_eq!(*settings["a/b"], ToolSettings::new(1, Fail::Open));
+        assert_eq!((settings["render"].cost, settings["render"].status_tool.as_deref()), (4, Some("render_status")));
+        let wrong = json!({"render": {"cost": 31}});
+        assert!(parse_any(wrong.as_object().unwrap(), &defaults).is_err());
     }
 
     #[test]

@@ -50,6 +50,20 @@ impl Variables<'_> {
         }
     }
 
+    /// A secret that a header carries: visible ASCII without spaces, or it couldn't.
+    pub fn secret(&self, name: &str) -> Result<Option<String>, Fault> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some(Value::String(secret)) if !secret.is_empty() && secret.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Ok(Some(secret.clone()))
+            }
+            Some(_) => {
+                let what = "must be text of visible ASCII characters, without spaces: no header could carry another";
+                Err(Fault::new(name, what))
+            }
+        }
+    }
+
     /// The position of what is given in `allowed`.
     pub fn one_of(&self, name: &str, default: &str, allowed: &[&str]) -> Result<usize, Fault> {
         choice(name, &self.text(name, default)?, allowed)

@@ -1,5 +1,6 @@
 //! The Worker's environment -> the configuration, once for each isolate: variables change with a deploy only.
 
+use crate::config::upstream::BINDING;
 use crate::config::{self, Config, Fault, PREFIX};
 use crate::tools;
 use serde_json::{json, Map, Value};
@@ -17,7 +18,7 @@ thread_local! {
 pub fn config(env: &Env) -> Rc<Result<Config, Fault>> {
     CONFIG.with(|config| {
         let config = config.get_or_init(|| {
-            let config = config::parse(&variables(env), &tools::defaults());
+            let config = config::parse_with(&variables(env), &tools::defaults(), env.service(BINDING).is_ok());
             if let Err(fault) = &config {
                 console_error!("{}", json!({ "event": "configuration_fault", "fault": fault.to_string() }));
             }

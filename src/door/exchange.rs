@@ -2,18 +2,21 @@
 
 use super::challenge;
 use super::entry::Entry;
-use super::meter::{Meter, Metered};
+use super::meter::{Meter, Occasion, Wanted};
+use super::refuse::Refused;
 use super::reply::Reply;
+use super::run::run;
+use super::told::Told;
 use crate::caller::identify::identify;
 use crate::caller::Caller;
-use crate::config::RefusalForm;
 use crate::mcp::headers::Header;
 use crate::mcp::id::Id;
 use crate::mcp::message::{self, Body, Message, Request};
 use crate::mcp::reply::{Response, RpcError};
 use crate::mcp::revision::{self, Revision, VERSION_HEADER};
+use std::rc::Rc;
 
-/// What it takes to answer a POST.
+/// What it takes to answer a POST where the tools are the server's own.
 pub struct Exchange<'a> {
     /// How its calls are metered.
     pub meter: Meter<'a>,
@@ -61,9 +64,12 @@ impl Exchange<'_> {
         };
         let is_call = request.method == "tools/call";
         let entry = self.prepare(request, revision);
-        let (responses, metered) = self.meter.meter(vec![entry], false, &caller).await;
+        let (responses, metered) = self.all(vec![entry], false, &caller).await;
         let reply = responses.first().map_or_else(|| Reply::empty(202), Reply::rpc);
-        self.with_limits(reply, is_call, &metered)
+        if is_call {
+            return metered.tell_limits(reply);
+        }
+        reply
     }
 
     async fn batch(&self, messages: Vec<Message>, version: Option<&str>) -> Reply {
@@ -85,32 +91,44 @@ impl Exchange<'_> {
         }
         let has_call = requests.iter().any(|request| request.method == "tools/call");
         let entries = requests.into_iter().map(|request| self.prepare(request, revision));
-        let (responses, metered) = self.meter.meter(entries.collect(), true, &caller).await;
-        let status = match (&metered.refusal, self.meter.config.refusal) {
-            (Some(refusal), RefusalForm::Http) => refusal.http_status(),
-            _ => 200,
+        let (responses, metered) = self.all(entries.collect(), true, &caller).await;
+        let reply = Reply::json(metered.batch_status(), &responses);
+        if has_call {
+            return metered.tell_limits(reply);
+        }
+        reply
+    }
+
+    /// Answers every entry.
+    async fn all(&self, entries: Vec<Entry>, in_batch: bool, caller: &Caller) -> (Vec<Response>, Told) {
+        let calls = entries.iter().filter_map(Entry::ready).map(|call| Wanted {
+            tool: call.tool.name,
+            settings: Rc::clone(&call.settings),
+            needs_allowance: call.tool.needs_allowance,
+        });
+        let occasion = Occasion { caller, in_batch, session: None, may_go_back: false };
+        let metered = self.meter.meter(&calls.collect::<Vec<_>>(), occasion).await;
+        let told = Told::new(&metered, self.meter.config.refusal);
+        let responses = match metered.verdict {
+            Ok(admitted) => run(entries, &admitted).await,
+            Err(refusal) => {
+                let left = metered.standing.as_ref().map(|standing| standing.nearest);
+                let refused = Refused { refusal, form: self.meter.config.refusal, caller: &caller.key, left };
+                entries.into_iter().map(|entry| refuse(entry, &refused)).collect()
+            }
         };
-        self.with_limits(Reply::json(status, &responses), has_call, &metered)
+        (responses, told)
     }
 
     fn prepare(&self, request: Request, revision: Revision) -> Entry {
         Entry::prepare(request, revision, self.meter.config, self.header)
     }
+}
 
-    /// 7. the door: the reply, with what is left in header fields.
-    fn with_limits(&self, mut reply: Reply, is_call: bool, metered: &Metered<'_>) -> Reply {
-        if is_call && !metered.policies.is_empty() {
-            reply = reply.with("ratelimit-policy", metered.policies.join(", "));
-        }
-        if let Some(standing) = metered.standing.as_ref().filter(|_| is_call) {
-            reply = reply.with("ratelimit", standing.header());
-        }
-        match metered.refusal.and_then(|refusal| refusal.retry_after_seconds()) {
-            Some(seconds) if self.meter.config.refusal == RefusalForm::Http => {
-                reply.with("retry-after", seconds.to_string())
-            }
-            _ => reply,
-        }
+fn refuse(entry: Entry, refused: &Refused<'_>) -> Response {
+    match entry {
+        Entry::Answered(response) => refused.other(response),
+        Entry::Call(call) => refused.call(call.id, call.revision, call.tool.name, call.tool.name),
     }
 }
 

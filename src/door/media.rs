@@ -6,6 +6,16 @@ use crate::mcp::reply::{Response, RpcError};
 
 /// Checks the headers of a POST.
 pub fn check(header: Header<'_>) -> Result<(), Reply> {
+    check_body(header)?;
+    if header("accept").is_some_and(|value| !takes(&value, JSON)) {
+        let error = RpcError::unacceptable(406, "the answer is application/json, and Accept excludes that");
+        return Err(Reply::rpc(&Response::without_id(error)));
+    }
+    Ok(())
+}
+
+/// Checks what they say of the body.
+pub fn check_body(header: Header<'_>) -> Result<(), Reply> {
     if !header("content-type").is_some_and(|value| is_json(&value)) {
         return Err(Reply::empty(415).with("accept-post", "application/json"));
     }
@@ -13,12 +23,23 @@ pub fn check(header: Header<'_>) -> Result<(), Reply> {
     if !encoding.is_empty() && !encoding.trim().eq_ignore_ascii_case("identity") {
         return Err(Reply::empty(415).with("accept-encoding", "identity"));
     }
-    if header("accept").is_some_and(|value| !takes_json(&value)) {
-        let error = RpcError::unacceptable(406, "the answer is application/json, and Accept excludes that");
-        return Err(Reply::rpc(&Response::without_id(error)));
-    }
     Ok(())
 }
+
+/// Whether an Accept lets JSON or a stream of events through.
+pub fn takes_json_or_events(accept: &str) -> bool {
+    takes(accept, JSON) || takes(accept, EVENTS)
+}
+
+/// Whether an Accept lets a stream of events through, and no JSON.
+pub fn takes_events_only(accept: &str) -> bool {
+    takes(accept, EVENTS) && !takes(accept, JSON)
+}
+
+/// A media type, as a range of its own and of all of its kind.
+type Range = (&'static str, &'static str);
+const JSON: Range = ("application/json", "application/*");
+const EVENTS: Range = ("text/event-stream", "text/*");
 
 /// Whether a Content-Type is JSON in UTF-8 (RFC 9110 section 8.3; RFC 8259 section 8.1). Parameters but the charset
 /// mean nothing, and an empty one, as in `application/json;`, is none.
@@ -34,14 +55,14 @@ fn is_json(value: &str) -> bool {
     json && charset_fits
 }
 
-/// Whether an Accept lets JSON through (RFC 9110 section 12.5.1). The most specific range decides.
-fn takes_json(value: &str) -> bool {
+/// Whether an Accept lets a media type through (RFC 9110 section 12.5.1). The most specific range decides.
+fn takes(value: &str, (itself, of_its_kind): Range) -> bool {
     let mut best: Option<(u8, bool)> = None;
     for range in value.split(',') {
         let mut parts = range.split(';').map(str::trim);
         let rank = match parts.next().map(str::to_ascii_lowercase).as_deref() {
-            Some("application/json") => 3,
-            Some("application/*") => 2,
+            Some(range) if range == itself => 3,
+            Some(range) if range == of_its_kind => 2,
             Some("*/*") => 1,
             _ => continue,
         };
@@ -97,7 +118,7 @@ mod tests {
             "text/html, */*;q=0.1",
             "text/event-stream;q=0, APPLICATION/JSON;q=0.5",
         ] {
-            assert!(takes_json(value), "{value}");
+            assert!(takes(value, JSON), "{value}");
         }
         for value in [
             "text/event-stream",
@@ -106,7 +127,22 @@ mod tests {
             "application/json; q=0.000, */*",
             "application/*;q=0, */*",
         ] {
-            assert!(!takes_json(value), "{value}");
+            assert!(!takes(value, JSON), "{value}");
+        }
+    }
+
+    #[test]
+    fn who_takes_events_alone_is_known() {
+        for (value, events_only, either) in [
+            ("text/event-stream", true, true),
+            ("application/json, text/event-stream", false, true),
+            ("*/*", false, true),
+            ("", false, true),
+            ("text/*, application/json;q=0", true, true),
+            ("application/json", false, true),
+            ("text/html", false, false),
+        ] {
+            assert_eq!((takes_events_only(value), takes_json_or_events(value)), (events_only, either), "{value}");
         }
     }
 

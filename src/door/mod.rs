@@ -3,7 +3,7 @@
 //! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST
 //! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run, with `subject.rs` for
 //! what holds for their caller, `verdict.rs` to say why not, and `afterwards.rs` for what is done when the answer has gone.
-//! `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read with GET,
+//! `gateway/` does all that where there is a server behind. `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read with GET,
 //! `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
 mod admin;
@@ -14,19 +14,24 @@ mod entry;
 mod environment;
 mod exchange;
 mod flood;
+mod gateway;
 mod media;
 mod meter;
 mod pages;
+mod refuse;
 mod reply;
+mod run;
 mod subject;
+mod told;
 mod verdict;
 
-use crate::config::Config;
+use crate::config::upstream::Upstream;
+use crate::config::{Config, Fault};
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use exchange::Exchange;
 use meter::Meter;
 use reply::Reply;
-use worker::{console_error, Context, Env, Headers, Method, Request, Response, Result};
+use worker::{console_error, Context, Env, Error, Headers, Method, Request, Response, Result};
 
 /// Methods of the MCP endpoint; whatever else is asked of it is answered with 405, which clients that try for a
 /// stream expect.
@@ -49,27 +54,32 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 /// Steps 2, 3 and 7 are in `exchange.rs`, 4 in `entry.rs`, 5, 6 and the counting in `meter.rs`.
 pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<Response> {
     let path = request.path();
+    let config = environment::config(&env);
+    let url = request.inner().url();
+    if let Some((config, upstream)) = behind(&config).filter(|(config, _)| gateway::leads_on(&path, config)) {
+        let response = gateway::answer(&mut request, (config, upstream), (&env, &context), &url).await;
+        crate::stats::flow::send_later(&env, &context);
+        return response.or_else(|error| failed(&error));
+    }
     let methods = match path.as_str() {
         "/mcp" => MCP_METHODS,
         "/limits" | "/stats" | "/metrics" | "/healthz" | challenge::RESOURCE_PATH => PAGE_METHODS,
         path if path.starts_with(admin::PATH) => admin::METHODS,
-        _ => return Reply::empty(404).into_response(None, ""),
+        _ => return Reply::empty(404).into_response(&[]),
     };
-    let config = environment::config(&env);
     let config = match config.as_ref() {
         Ok(config) => config,
-        Err(fault) if path == "/healthz" => return pages::unhealthy(&fault.to_string()).into_response(None, methods),
+        Err(fault) if path == "/healthz" => return pages::unhealthy(&fault.to_string()).into_response(&[]),
         Err(fault) => {
             let error = RpcError::internal(&format!("The server is configured wrongly. {fault}"));
-            return Reply::rpc(&RpcResponse::without_id(error)).into_response(None, methods);
+            return Reply::rpc(&RpcResponse::without_id(error)).into_response(&[]);
         }
     };
     let origin = header(request.headers(), "origin");
-    let url = request.inner().url();
     // Where tokens are to be had may be read from anywhere: a page needs it before it can be let in.
     let is_open = path == challenge::RESOURCE_PATH;
     if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, &url)) {
-        return Reply::empty(403).into_response(None, methods);
+        return Reply::empty(403).into_response(&[]);
     }
     let reply = match (request.method(), path.as_str()) {
         (Method::Options, _) => reply::preflight(request.headers(), methods),
@@ -87,10 +97,19 @@ pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<
         (_, path) if path.starts_with(admin::PATH) => admin::answer(&mut request, config, &env).await,
         _ => Reply::empty(405).with("allow", methods),
     };
-    reply.into_response(origin.as_deref(), methods).or_else(|error| {
-        console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": error.to_string() }));
-        Response::error("", 500)
-    })
+    reply.into_response(&reply::cors(origin.as_deref(), methods)).or_else(|error| failed(&error))
+}
+
+/// The server behind, where there is one.
+fn behind(config: &std::result::Result<Config, Fault>) -> Option<(&Config, &Upstream)> {
+    let config = config.as_ref().ok()?;
+    config.upstream.as_ref().map(|upstream| (config, upstream))
+}
+
+/// The answer to what should be answered and can't be.
+fn failed(error: &Error) -> Result<Response> {
+    console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": error.to_string() }));
+    Response::error("", 500)
 }
 
 /// One POST to the endpoint, from its headers on.
@@ -108,7 +127,7 @@ async fn post(request: &mut Request, config: &Config, env: &Env, context: &Conte
     };
     let headers = request.headers();
     let client = request.inner().signal();
-    let meter = Meter { config, env, context, client };
+    let meter = Meter { config, env, context, client: &client };
     Exchange { meter, url, header: &|name| header(headers, name) }.answer(&body).await
 }
 

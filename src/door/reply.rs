@@ -1,6 +1,7 @@
 //! An answer as HTTP, with what browsers need to read it.
 
 use crate::mcp::reply::Response as RpcResponse;
+use crate::upstream::relay::event;
 use serde::Serialize;
 use worker::{Headers, Response, ResponseBody, Result};
 
@@ -54,17 +55,25 @@ impl Reply {
         self
     }
 
-    /// The response, for a browser page of `origin` if there is one; it was let in already.
-    pub fn into_response(self, origin: Option<&str>, methods: &str) -> Result<Response> {
+    /// The same as the only event of a stream, for a client that takes nothing else.
+    pub fn as_event(mut self) -> Self {
+        if let Some(body) = self.body.take_if(|_| self.headers.contains(&("content-type", JSON.to_owned()))) {
+            self.headers.retain(|(name, _)| *name != "content-type");
+            self.headers.push(("content-type", "text/event-stream".to_owned()));
+            self.body = Some(event(&body));
+        }
+        self
+    }
+
+    /// The response, with these headers for browser pages.
+    pub fn into_response(self, cors: &[(String, String)]) -> Result<Response> {
         let headers = Headers::new();
         for (name, value) in &self.headers {
             headers.set(name, value)?;
         }
         headers.append("vary", "Origin")?;
-        if let Some(origin) = origin {
-            headers.set("access-control-allow-origin", origin)?;
-            headers.set("access-control-allow-methods", methods)?;
-            headers.set("access-control-expose-headers", EXPOSED_HEADERS)?;
+        for (name, value) in cors {
+            headers.set(name, value)?;
         }
         let body = match self.body {
             Some(body) => ResponseBody::Body(body.into_bytes()),
@@ -72,6 +81,19 @@ impl Reply {
         };
         Ok(Response::from_body(body)?.with_headers(headers).with_status(self.status))
     }
+}
+
+/// What a page of `origin` may do, if there is one; it was let in already.
+pub fn cors(origin: Option<&str>, methods: &str) -> Vec<(String, String)> {
+    let Some(origin) = origin else {
+        return Vec::new();
+    };
+    let headers = [
+        ("access-control-allow-origin", origin),
+        ("access-control-allow-methods", methods),
+        ("access-control-expose-headers", EXPOSED_HEADERS),
+    ];
+    headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
 /// The answer to OPTIONS. Of the headers that are asked for, those that mirror arguments are let through by name.

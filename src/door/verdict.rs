@@ -40,6 +40,7 @@ fn kind_of(whose: Whose, tool: &str) -> AllowanceKind {
         Whose::Anonymous => AllowanceKind::Anonymous,
         Whose::Shared => AllowanceKind::Shared,
         Whose::Spacing => AllowanceKind::Spacing,
+        Whose::Session => AllowanceKind::Session,
     }
 }
 

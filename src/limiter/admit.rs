@@ -3,7 +3,8 @@
 //! 1. What never fits is refused without a question, and so is what a remembered debt refuses.
 //! 2. A shared bucket is asked first, where clients make up their own keys: so that made-up keys make no objects.
 //! 3. The caller's own object.
-//! 4. Spacing, which holds a place for each call.
+//! 4. The slots of the session, where a server behind has any.
+//! 5. Spacing, which holds a place for each call.
 //!
 //! After a refusal nobody else is asked, and what was taken on the way there goes back.
 
@@ -43,6 +44,8 @@ pub struct Admission<'a> {
     pub cost: u64,
     /// A bucket that the caller shares with others.
     pub shared: Option<Shared>,
+    /// The object of the session, and the slots that are wanted of it.
+    pub session: Option<(String, Question)>,
     /// The distances to keep.
     pub spacings: Vec<Spacing<'a>>,
     /// The longest that a call is held back, in milliseconds.
@@ -77,6 +80,8 @@ pub enum Whose {
     Shared,
     /// All callers' of one tool.
     Spacing,
+    /// That of one session.
+    Session,
 }
 
 /// What became of it.
@@ -116,7 +121,7 @@ pub struct Outcome {
     pub standing: Option<Standing>,
     /// For each tool that is spaced out, when the turn of each of its calls comes, in microseconds since 1970.
     pub turns: Vec<(String, Vec<u64>)>,
-    /// What has to go back, and to which object.
+    /// What has to go back if the calls don't run, and to which object.
     pub returns: Vec<(String, Return)>,
     /// How many questions were asked.
     pub questions: u64,
@@ -147,10 +152,12 @@ pub async fn admit(env: &Env, admission: &Admission<'_>) -> Outcome {
     } else if !from_memory(admission, &limits, &mut outcome) {
         ask_all(env, admission, &limits, &mut outcome).await;
     }
-    if outcome.ruling == Ruling::Runs {
-        outcome.returns.clear();
-    }
     outcome
+}
+
+/// Forgets the last debt of a caller, since something went back.
+pub fn forget(name: &str) {
+    MEMORY.with_borrow_mut(|memory| memory.forget(name));
 }
 
 /// Asks one object after the other, until one refuses. Until then whatever was taken is on the list of what goes back.
@@ -181,6 +188,9 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
         (Some(own), shared) => Some(own.nearer(shared)),
         (None, shared) => shared,
     };
+    if let Some((name, asked)) = admission.session.as_ref().filter(|_| outcome.ruling == Ruling::Runs) {
+        ask_one(env, admission, (name, asked), Whose::Session, outcome).await;
+    }
     for spacing in &admission.spacings {
         if outcome.ruling != Ruling::Runs {
             break;

@@ -121,6 +121,11 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_is_good_for_longer_than_any_question_is_waited_for() {
+        assert_eq!(GOOD_FOR, 65_000_000);
+    }
+
+    #[test]
     fn what_was_just_charged_comes_back_whole() {
         let mut ledger = Ledger::default();
         let one = charge(&mut ledger, 20, NOW);

@@ -86,6 +86,13 @@ impl Memory {
         entry.rests_at = entry.rests_at.max(rests_at);
     }
 
+    /// Forgets what an object told, since that isn't so any more.
+    pub fn forget(&mut self, caller: &str) {
+        if let Some(entry) = self.callers.get_mut(caller) {
+            entry.heard = None;
+        }
+    }
+
     /// A refusal of `calls` that cost `cost` together, if what is remembered is enough to give one. It isn't when the quota
     /// would refuse them too, and tell a longer wait.
     pub fn refuses(&self, caller: &str, policy: Policy, cost: u64, calls: u64, now: u64) -> Option<Remembered> {
@@ -176,6 +183,15 @@ mod tests {
         assert_eq!(refused.debt, Debt { owed: 30 * TOKEN, at: NOW + 5_000 });
         assert!(memory.refuses("a", policy(), TOKEN, 1, NOW + 2 * SECOND - 1).is_some());
         assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW + 2 * SECOND), None, "as if it had counted when asked");
+    }
+
+    #[test]
+    fn what_went_back_isnt_remembered() {
+        let mut memory = heard(30 * TOKEN, NOW, NOW);
+        memory.forget("b");
+        assert!(memory.refuses("a", policy(), TOKEN, 1, NOW).is_some());
+        memory.forget("a");
+        assert_eq!(memory.refuses("a", policy(), TOKEN, 1, NOW), None);
     }
 
     #[test]

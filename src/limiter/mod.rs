@@ -24,6 +24,7 @@ pub mod question;
 pub mod quota;
 pub mod returns;
 pub mod row;
+pub mod session;
 pub mod slots;
 pub mod spacing;
 pub mod standing;

@@ -172,6 +172,7 @@ mod tests {
         let mut usages = Vec::new();
         count(&mut usages, "", Window::Hour, 2, NOW);
         count(&mut usages, "", Window::Hour, 3, NOW + SECOND);
+        assert_eq!(usages.len(), 1, "each window is counted once");
         assert_eq!(used(&usages, "", Window::Hour, NOW), 5);
         assert_eq!(used(&usages, "other", Window::Hour, NOW), 0);
         let (_, end) = Window::Hour.bounds(NOW);

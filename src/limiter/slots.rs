@@ -48,7 +48,7 @@ pub fn running(leases: &[Lease], tool: &str, now: u64) -> u64 {
 /// they never do.
 pub fn wait(leases: &[Lease], tool: &str, limit: u64, calls: u64, now: u64) -> Option<u64> {
     let most = limit.checked_sub(calls)?;
-    let mut ends: Vec<u64> = leases.iter().map(|lease| lease.until).filter(|until| *until > now).collect();
+    let mut ends: Vec<u64> = leases.iter().map(|lease| lease.until.max(now)).collect();
     ends.push(now);
     ends.sort_unstable();
     let free = ends.into_iter().find(|end| running(leases, tool, *end) <= most)?;

@@ -108,6 +108,11 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_asked_for_on_a_receipt() {
+        assert_eq!(spacing(1).question(900, 7).id, Some(7));
+    }
+
+    #[test]
     fn a_turn_that_has_passed_is_now() {
         let (row, ..) = asked(None, 1, NOW);
         assert_eq!(asked(row.clone(), 1, NOW + 399_500).2, [1], "rounded up: never too early");

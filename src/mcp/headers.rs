@@ -31,6 +31,18 @@ pub fn check_name(header: Header<'_>, name: &str) -> Result<(), RpcError> {
     }
 }
 
+/// Both, where they are there at all: a server behind may go by them, in whatever revision. `name` is that of the tool when `method`
+/// calls one.
+pub fn check_present(header: Header<'_>, method: &str, name: Option<&str>) -> Result<(), RpcError> {
+    if header("mcp-method").is_some() {
+        check_method(header, method)?;
+    }
+    match name {
+        Some(name) if header("mcp-name").is_some() => check_name(header, name),
+        _ => Ok(()),
+    }
+}
+
 /// Each argument that `schema` annotates with `x-mcp-header` must be mirrored by its `Mcp-Param-` header, and by none
 /// when it is absent or null.
 pub fn check_params(header: Header<'_>, schema: &Value, arguments: &Value) -> Result<(), RpcError> {
@@ -122,6 +134,18 @@ mod tests {
             assert_eq!(check_name(&with(&[("mcp-name", value)]), "echo").unwrap_err().code, -32020, "{value}");
         }
         assert_eq!(check_name(&with(&[]), "echo").unwrap_err().code, -32020);
+    }
+
+    #[test]
+    fn where_they_are_not_demanded_they_must_still_be_right() {
+        let checked = |pairs: &[(&str, &str)], name| check_present(&with(pairs), "tools/call", name);
+        let (method, name) = (("mcp-method", "tools/call"), ("mcp-name", "echo"));
+        for pairs in [&[][..], &[method], &[name], &[method, name]] {
+            assert_eq!(checked(pairs, Some("echo")), Ok(()));
+        }
+        assert_eq!(checked(&[("mcp-method", "ping")], Some("echo")).unwrap_err().code, -32020);
+        assert_eq!(checked(&[("mcp-name", "add")], Some("echo")).unwrap_err().code, -32020);
+        assert_eq!(checked(&[("mcp-name", "add")], None), Ok(()));
     }
 
     fn schema() -> Value {

@@ -2,6 +2,7 @@
 
 use super::id::Id;
 use super::json::{self, JsonFault};
+use super::lookalike;
 use super::reply::RpcError;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -14,6 +15,8 @@ pub enum Message {
     Request(Request),
     /// Wants none, whatever its method.
     Notification {
+        /// The method's name.
+        method: String,
         /// The parameters, of whatever type they came.
         params: Option<Value>,
     },
@@ -44,11 +47,27 @@ pub enum Body {
 /// Reads a body. A batch with an element that isn't a message is refused whole, and so is one of more than
 /// `max_batch` elements. The error carries no id, since none could be relied on.
 pub fn parse(bytes: &[u8], max_batch: usize) -> Result<Body, RpcError> {
+    let (text, value) = read(bytes)?;
+    messages(value, text, max_batch)
+}
+
+/// As [`parse`], for a body that somebody else reads too: what only looks like a member that decides is refused.
+pub fn parse_for_another(bytes: &[u8], max_batch: usize) -> Result<Body, RpcError> {
+    let (text, value) = read(bytes)?;
+    lookalike::check(&value)?;
+    messages(value, text, max_batch)
+}
+
+fn read(bytes: &[u8]) -> Result<(&str, Value), RpcError> {
     let text = std::str::from_utf8(bytes).map_err(|_| RpcError::parse_error("the body is not UTF-8"))?;
-    let value = json::parse(text).map_err(|fault| match fault {
-        JsonFault::Syntax(what) => RpcError::parse_error(&what),
-        JsonFault::DuplicateMember(what) => RpcError::invalid_request(&what),
-    })?;
+    match json::parse(text) {
+        Ok(value) => Ok((text, value)),
+        Err(JsonFault::Syntax(what)) => Err(RpcError::parse_error(&what)),
+        Err(JsonFault::DuplicateMember(what)) => Err(RpcError::invalid_request(&what)),
+    }
+}
+
+fn messages(value: Value, text: &str, max_batch: usize) -> Result<Body, RpcError> {
     let Value::Array(elements) = value else {
         return message(value, text).map(Body::One);
     };
@@ -81,7 +100,7 @@ fn message(value: Value, text: &str) -> Result<Message, RpcError> {
 
 fn request(method: String, mut members: Map<String, Value>, text: &str) -> Result<Message, RpcError> {
     if !members.contains_key("id") {
-        return Ok(Message::Notification { params: members.remove("params") });
+        return Ok(Message::Notification { method, params: members.remove("params") });
     }
     let raw: RawId<'_> = serde_json::from_str(text).map_err(|error| RpcError::parse_error(&error.to_string()))?;
     let id = raw.id.and_then(Id::new).ok_or_else(|| RpcError::invalid_request("id must be a string or an integer"))?;
@@ -128,7 +147,7 @@ mod tests {
     fn notifications_and_responses_are_told_apart() {
         assert_eq!(
             one(r#"{"jsonrpc":"2.0","method":"notifications/x","params":7}"#),
-            Ok(Body::One(Message::Notification { params: Some(7.into()) }))
+            Ok(Body::One(Message::Notification { method: "notifications/x".to_owned(), params: Some(7.into()) }))
         );
         assert_eq!(one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Body::One(Message::Response)));
         assert_eq!(one(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#), Ok(Body::One(Message::Response)));
@@ -173,6 +192,15 @@ mod tests {
         assert_eq!(code("[]"), -32600);
         assert_eq!(code(&format!("[{ping},7]")), -32600);
         assert_eq!(code(&format!("[{ping},[{ping}]]")), -32600);
+    }
+
+    #[test]
+    fn what_another_could_read_in_another_way_is_refused_where_there_is_another() {
+        let text = br#"{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}"#;
+        assert!(parse(text, 3).is_ok());
+        assert_eq!(parse_for_another(text, 3).unwrap_err().code, -32600);
+        let plain = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        assert_eq!(parse_for_another(plain, 3), parse(plain, 3));
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub fn of_batch(messages: &[Message], header: Option<&str>) -> Result<Revision, 
             Message::Request(request) if request.method == "initialize" => {
                 return Err(RpcError::invalid_request("initialize must not be part of a batch"));
             }
-            Message::Request(Request { params, .. }) | Message::Notification { params } => params,
+            Message::Request(Request { params, .. }) | Message::Notification { params, .. } => params,
             Message::Response => continue,
         };
         if meta(params, VERSION_KEY).is_some() {
@@ -275,14 +275,17 @@ mod tests {
         };
         assert_eq!(of(None, None), Ok(Revision::V2025_03_26));
         assert_eq!(of(Some(Message::Response), Some("2025-03-26")), Ok(Revision::V2025_03_26));
-        assert_eq!(of(Some(Message::Notification { params: None }), Some("2024-11-05")), Ok(Revision::V2024_11_05));
+        assert_eq!(
+            of(Some(Message::Notification { method: "x".to_owned(), params: None }), Some("2024-11-05")),
+            Ok(Revision::V2024_11_05)
+        );
         for header in ["2025-06-18", "2025-11-25", "2026-07-28", "foo"] {
             assert_eq!(code(of(None, Some(header))), (400, -32600));
         }
         for refused in [
             Message::Request(request("initialize", None)),
             Message::Request(request("ping", claiming(json!("2025-03-26")))),
-            Message::Notification { params: claiming(json!("2025-03-26")) },
+            Message::Notification { method: "x".to_owned(), params: claiming(json!("2025-03-26")) },
         ] {
             assert_eq!(code(of(Some(refused), None)), (400, -32600));
         }

@@ -4,20 +4,31 @@
 //! workerd does so only once an answer is being streamed.
 
 use futures_channel::oneshot;
-use worker::wasm_bindgen::prelude::Closure;
-use worker::wasm_bindgen::JsCast as _;
+use worker::js_sys::Array;
+use worker::wasm_bindgen::prelude::*;
 use worker::web_sys::AbortSignal;
+
+/// The event of a signal.
+const ABORT: &str = "abort";
+
+#[wasm_bindgen]
+extern "C" {
+    /// <https://dom.spec.whatwg.org/#dom-abortsignal-any>
+    #[wasm_bindgen(js_namespace = AbortSignal)]
+    fn any(signals: &Array) -> AbortSignal;
+}
 
 /// What is called when the client goes, until this is dropped.
 struct OnAbort {
     signal: AbortSignal,
-    _called: Closure<dyn FnMut()>,
+    called: Closure<dyn FnMut()>,
 }
 
 impl Drop for OnAbort {
     fn drop(&mut self) {
         // A call of what isn't there any more would be an error.
-        self.signal.set_onabort(None);
+        let called = self.called.as_ref().unchecked_ref();
+        let _ = self.signal.remove_event_listener_with_callback(ABORT, called);
     }
 }
 
@@ -34,7 +45,15 @@ pub async fn gone(signal: AbortSignal) {
             let _ = sender.send(());
         }
     });
-    signal.set_onabort(Some(called.as_ref().unchecked_ref()));
-    let _listening = OnAbort { signal, _called: called };
+    // A signal can be listened to by many.
+    if signal.add_event_listener_with_callback(ABORT, called.as_ref().unchecked_ref()).is_err() {
+        return std::future::pending().await;
+    }
+    let _listening = OnAbort { signal, called };
     let _ = gone.await;
+}
+
+/// A signal that says so when one of two does.
+pub fn either(one: &AbortSignal, other: &AbortSignal) -> AbortSignal {
+    any(&Array::of2(one, other))
 }

@@ -35,6 +35,11 @@ pub enum Reason<'a> {
         /// Until that is over.
         retry_after_ms: u64,
     },
+    /// The server behind has asked for a pause.
+    Upstream {
+        /// Until that is over.
+        retry_after_ms: u64,
+    },
     /// It never runs: it asks for more than is ever there.
     Capacity(Excess<'a>),
     /// The limiter can't be asked, and the policy is closed.
@@ -69,6 +74,15 @@ pub enum Excess<'a> {
         /// The tool that is spaced out.
         of: Option<&'a str>,
     },
+    /// More calls than can be kept apart, where a batch is sent on at once.
+    Together {
+        /// Calls that it makes.
+        calls: u64,
+        /// Milliseconds between the starts of two.
+        gap_ms: u64,
+        /// The tool that is spaced out.
+        of: Option<&'a str>,
+    },
     /// More calls than may run at the same time.
     Slots {
         /// Calls that it makes.
@@ -89,6 +103,7 @@ impl Reason<'_> {
             Self::Busy { .. } => "busy",
             Self::Capacity(_) => "capacity",
             Self::Blocked { .. } => "blocked",
+            Self::Upstream { .. } => "upstream",
             Self::Unavailable => "unavailable",
         }
     }
@@ -105,6 +120,7 @@ impl Reason<'_> {
                 format!("{running} {are} already running, and no more are allowed.{ask}")
             }
             Self::Blocked { .. } => "Calls from here are blocked by the operator.".to_owned(),
+            Self::Upstream { .. } => "The server behind asked for a pause.".to_owned(),
             Self::Unavailable => format!("The rate limiter can't be asked, and {tool} doesn't run without it."),
             Self::Capacity(excess) => {
                 let one = if in_batch { "This batch".to_owned() } else { format!("This call of {tool}") };
@@ -123,6 +139,9 @@ impl Excess<'_> {
             }
             Self::Spaced { calls: made, within_ms, of } => {
                 format!("makes {} and the last would start after more than {within_ms} ms.", calls(made, of))
+            }
+            Self::Together { calls: made, gap_ms, of } => {
+                format!("makes {}, which must start {gap_ms} ms apart.", calls(made, of))
             }
             Self::Slots { calls: made, most, of } => {
                 format!("makes {} and at most {most} can run at the same time.", calls(made, of))

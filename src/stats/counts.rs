@@ -70,6 +70,9 @@ pub struct Counts {
     /// Calls and batches of tokens whose plan isn't in the table.
     #[serde(skip_serializing_if = "is_zero")]
     pub unknown_plans: u64,
+    /// Calls that were sent on without their arguments checked, since the list of tools couldn't be had.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unchecked: u64,
 }
 
 /// What an older version doesn't know isn't sent to it for nothing.
@@ -114,6 +117,7 @@ impl Counts {
         self.rows_written = self.rows_written.saturating_add(other.rows_written);
         self.remembered = self.remembered.saturating_add(other.remembered);
         self.unknown_plans = self.unknown_plans.saturating_add(other.unknown_plans);
+        self.unchecked = self.unchecked.saturating_add(other.unchecked);
     }
 }
 

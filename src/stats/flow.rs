@@ -5,6 +5,7 @@ use super::counts::Counts;
 use super::object::{BINDING, NAME};
 use crate::platform::ask::{ask, Failure};
 use crate::platform::now_us;
+use futures_channel::oneshot;
 use serde_json::json;
 use std::cell::RefCell;
 use std::time::Duration;
@@ -38,27 +39,47 @@ pub fn count(counting: impl FnOnce(&mut Counts)) {
 
 /// Has what was counted sent once the answer has gone, unless that is planned already.
 pub fn send_later(env: &Env, context: &Context) {
+    if plan() {
+        let env = env.clone();
+        context.wait_until(async move { send_planned(&env).await });
+    }
+}
+
+/// The same for what is counted until an answer is over that goes on for long: until what this gives is dropped.
+pub fn send_when(env: &Env, context: &Context) -> oneshot::Sender<()> {
+    let (over, is_over) = oneshot::channel();
+    let env = env.clone();
+    context.wait_until(async move {
+        // Nothing is ever sent: whoever has the other end drops it.
+        let _ = is_over.await;
+        if plan() {
+            send_planned(&env).await;
+        }
+    });
+    over
+}
+
+/// Whether somebody has to send what was counted; then it is planned.
+fn plan() -> bool {
     let now = now_us();
-    let plan = GATHERED.with_borrow_mut(|gathered| {
+    GATHERED.with_borrow_mut(|gathered| {
         let pending = gathered.planned.is_some_and(|since| since <= now && now < since.saturating_add(LOST_AFTER));
         let plan = !gathered.counts.is_empty() && !pending;
         if plan {
             gathered.planned = Some(now);
         }
         plan
-    });
-    if plan {
-        let env = env.clone();
-        context.wait_until(async move {
-            Delay::from(Duration::from_millis(GATHER_MS)).await;
-            // Somebody may have read the counts meanwhile, which sends them.
-            if GATHERED.with_borrow(|gathered| gathered.counts.is_empty()) {
-                return GATHERED.with_borrow_mut(|gathered| gathered.planned = None);
-            }
-            if let Err(failure) = send(&env).await {
-                console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));
-            }
-        });
+    })
+}
+
+async fn send_planned(env: &Env) {
+    Delay::from(Duration::from_millis(GATHER_MS)).await;
+    // Somebody may have read the counts meanwhile, which sends them.
+    if GATHERED.with_borrow(|gathered| gathered.counts.is_empty()) {
+        return GATHERED.with_borrow_mut(|gathered| gathered.planned = None);
+    }
+    if let Err(failure) = send(env).await {
+        console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));
     }
 }
 

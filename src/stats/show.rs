@@ -62,6 +62,12 @@ pub fn metrics(counts: &Counts) -> String {
         "Calls and batches of tokens that name a plan which isn't in the table",
         counts.unknown_plans,
     );
+    single(
+        &mut registry,
+        "mcp_unchecked_calls",
+        "Calls sent on with their arguments unchecked, since the list of tools could not be had",
+        counts.unchecked,
+    );
     let mut text = String::new();
     // Writing to a String can't fail.
     let _ = prometheus_text::encode(&mut text, &registry);

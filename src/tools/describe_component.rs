@@ -110,7 +110,7 @@ mod tests {
         let server = described("mcp-server").structured.unwrap();
         let uses = server["uses"].as_array().unwrap();
         assert!(uses.contains(&serde_json::json!({"from": "mcp-server", "to": "rate-limiter", "kind": "rpc"})));
-        assert_eq!(server["flows"], serde_json::json!(["tool-call", "rate-limited-call"]));
+        assert_eq!(server["flows"], serde_json::json!(["tool-call", "rate-limited-call", "gateway-call"]));
         assert!(!described("rate-limiter").structured.unwrap()["used_by"].as_array().unwrap().is_empty());
     }
 

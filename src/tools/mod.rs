@@ -105,7 +105,7 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 }
 
 /// Names and costs, for the configuration.
-pub fn defaults() -> Vec<ToolDefault> {
+pub fn defaults() -> Vec<ToolDefault<'static>> {
     all().map(|tool| ToolDefault { name: tool.name, cost: tool.cost }).collect()
 }
 

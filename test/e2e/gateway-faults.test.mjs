@@ -228,8 +228,11 @@ describe("a server behind that is slow", () => {
       },
       async (seen, response) => {
         response.writeHead(200, { "content-type": "application/json" });
-        response.write(" ");
-        await pass(1_500);
+        // Each part is waited for as long again.
+        for (let part = 0; part < 5; part += 1) {
+          response.write(" ");
+          await pass(300);
+        }
         response.end(JSON.stringify(late(seen)));
       },
     ]) {
@@ -446,13 +449,15 @@ describe("a call is tried again", () => {
     assert.equal(upstream.calls().length, 4);
   });
 
-  test("not after a connection that was lost, whatever the tool is marked", async () => {
-    const { sluice, upstream } = both;
-    upstream.tools = HINTS;
-    upstream.respond(onCall((_, response) => response.destroy()));
-    failedBehind(await call(sluice, caller(), "reads", {}));
-    assert.equal(upstream.calls().length, 1);
-  });
+  for (const [name, attempts] of [["reads", 4], ["plain", 1], ["writes", 1]]) {
+    test(`after a connection that was lost ${attempts} times in all when it is of ${name}`, async () => {
+      const { sluice, upstream } = both;
+      upstream.tools = HINTS;
+      upstream.respond(onCall((_, response) => response.destroy()));
+      failedBehind(await call(sluice, caller(), name, {}));
+      assert.equal(upstream.calls().length, attempts);
+    });
+  }
 
   test("not when the wait is longer than MCP_MAX_WAIT_MS", async () => {
     await using short = await pair({ MCP_MAX_WAIT_MS: "2000" });
@@ -467,7 +472,8 @@ describe("a call is tried again", () => {
 
 describe("large answers pass with little memory:", () => {
   const both = gateway({ MCP_RATE_LIMIT_BURST: "100" });
-  const SIZE = 100 * MB;
+  // What V8 collects late adds up to more than 100 MB, and to no more than that.
+  const SIZE = 200 * MB;
   // Not all alike, so that a piece that is lost, doubled or out of place is noticed.
   const piece = Buffer.from(Array.from({ length: MB }, (_, at) => "abcdefghijklmnopqrstuvwxyz0123456789"[(at * 7 + (at >> 8)) % 36]).join(""));
 
@@ -500,11 +506,11 @@ describe("large answers pass with little memory:", () => {
 
   const [head, tail] = JSON.stringify(result(1, "|")).split("|");
   const kinds = {
-    "100 MB of JSON": (response) => {
+    "200 MB of JSON": (response) => {
       response.writeHead(200, { "content-type": "application/json" });
       return pour(response, head, SIZE, tail);
     },
-    "one event of 100 MB": (response) => {
+    "one event of 200 MB": (response) => {
       stream(response);
       return pour(response, `data: ${head}`, SIZE, `${tail}\n\n`);
     },

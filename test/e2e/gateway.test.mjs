@@ -27,7 +27,7 @@ describe("everything but tools/call passes as it is:", () => {
     const { sluice, upstream } = both;
     const bodies = [
       '{"jsonrpc":"2.0","id":1,"method":"ping"}',
-      ' {\n\t"id" : 12345678901234567890, "method":"\\u0070ing" , "params":{"b":1.0,"a":1e400},"jsonrpc":"2.0" }\n',
+      ' {\n\t"id" : 12345678901234567890, "method":"\\u0070ing" , "params":{"b":1.0,"a":1e300},"jsonrpc":"2.0" }\n',
       '{"jsonrpc":"2.0","id":"ä😀","method":"no/such/method","params":[1,2]}',
       '{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2099-01-01","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}',
       '{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}',
@@ -743,7 +743,7 @@ describe("other limits hold for the upstream's tools:", () => {
     const renders = [];
     for (let id = 0; id < 3; id += 1) renders.push(await call(sluice, who, "render", {}, id));
     assert.deepEqual(renders.map(ran), [true, true, false]);
-    assert.match(text(renders[2]), /^Quota of 2 calls a day used up\. Wait \d+ seconds? before the next tool call\.$/);
+    assert.match(text(renders[2]), /^Quota of 2 calls of render a day used up\. Wait \d+ seconds? before the next tool call\.$/);
     const finds = await atOnce(3, (id) => call(sluice, who, "find", {}, id));
     assert.equal(finds.filter(ran).length, 1);
     assert.deepEqual(["render", "find"].map((name) => upstream.calls().filter(({ params }) => params.name === name).length), [2, 1]);

@@ -112,9 +112,10 @@ export function events(response) {
   };
 }
 
-/** The messages in the text of an event stream, in order: only whole events count, as for any reader of them. */
+/** The messages in the text of an event stream, in order: only whole events count, and those of another type are none, as for any reader. */
 export function messages(stream) {
-  const whole = stream.split(/\r?\n\r?\n/).slice(0, -1);
+  const all = stream.split(/\r?\n\r?\n/).slice(0, -1);
+  const whole = all.filter((event) => event.split(/\r?\n/).every((line) => !line.startsWith("event:") || line.slice(6).trim() === "message"));
   const data = whole.map((event) => event.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trim()).join("\n"));
   return data.filter((one) => one !== "").map((one) => JSON.parse(one));
 }

@@ -1,0 +1,233 @@
+//! Calls of the tools of the server behind: admitted and sent on, or refused.
+
+use super::judge::{Part, Post};
+use super::prepare::{Batch, Ready, ReadyCall};
+use super::{finished, outcome, Gateway, EVENT_STREAM, JSON};
+use crate::config::RefusalForm;
+use crate::door::afterwards;
+use crate::door::media;
+use crate::door::meter::{Admitted, Metered, Occasion, Wanted};
+use crate::door::refuse::Refused;
+use crate::door::reply::Reply;
+use crate::door::run::hold_until;
+use crate::door::told::Told;
+use crate::limiter::admit::forget;
+use crate::limiter::policy::whole_ms;
+use crate::mcp::reply::{Response as RpcResponse, RpcError};
+use crate::refusal::{AllowanceKind, Reason, Refusal};
+use crate::stats::flow::send_when;
+use crate::upstream::client::{Answer, Outgoing};
+use crate::upstream::credential::Credential;
+use crate::upstream::headers::come_back;
+use crate::upstream::passing::messages;
+use crate::upstream::patience::{send, Fault, Patience};
+use crate::upstream::relay::{self, Gathered};
+use crate::upstream::watch::{failed, Expected, Watch};
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::any::Any;
+use worker::{Method, Response, ResponseBody, Result};
+
+impl Gateway<'_> {
+    /// Answers a POST with calls in it.
+    pub(super) async fn calls(&self, post: Post, body: Vec<u8>) -> Result<Response> {
+        if self.header("accept").is_some_and(|accept| !media::takes_json_or_events(&accept)) {
+            let error = RpcError::unacceptable(406, "the answer is application/json or text/event-stream");
+            return self.tell(Reply::rpc(&RpcResponse::without_id(error))).await;
+        }
+        let in_batch = post.in_batch;
+        let id = post.parts.first().and_then(Part::id).filter(|_| !in_batch);
+        let caller = match self.caller(id).await {
+            Ok(caller) => caller,
+            Err(refused) => return self.tell(refused).await,
+        };
+        let outgoing = self.outgoing(&Method::Post, "/mcp", None);
+        let credential = Credential::of(&outgoing.headers);
+        let batch = Batch { caller: &caller, outgoing, credential, in_batch };
+        let ready = self.prepare(post, &batch).await;
+        let calls: Vec<Wanted<'_>> = ready.iter().filter_map(Ready::wanted).collect();
+        if calls.is_empty() {
+            let told = Told::nothing();
+            return self.send_rest(&ready, &body, &batch, &told, |_| None).await;
+        }
+        let session = self.header("mcp-session-id");
+        let metered = match self.refused_before(&calls, &batch) {
+            Some(refusal) => Metered { verdict: Err(refusal), standing: None, policies: Vec::new() },
+            None => {
+                let session = session.as_deref();
+                let occasion = Occasion { caller: &caller, in_batch, session, may_go_back: true };
+                self.meter.meter(&calls, occasion).await
+            }
+        };
+        let form = self.meter.config.refusal;
+        let told = Told::new(&metered, form);
+        match metered.verdict {
+            Ok(admitted) => self.send_all(&ready, body, &batch, &told, admitted).await,
+            Err(refusal) => {
+                let left = metered.standing.as_ref().map(|standing| standing.nearest);
+                let refused = Refused { refusal, form, caller: &caller.key, left };
+                self.refuse(&ready, &body, &batch, &told, &refused).await
+            }
+        }
+    }
+
+    /// Refuses the calls. The rest goes on, unless the whole POST is refused as HTTP.
+    async fn refuse(
+        &self,
+        ready: &[Ready],
+        body: &[u8],
+        batch: &Batch<'_>,
+        told: &Told,
+        refused: &Refused<'_>,
+    ) -> Result<Response> {
+        if refused.form == RefusalForm::Result {
+            return self.send_rest(ready, body, batch, told, |call| Some(call.refused(refused))).await;
+        }
+        self.tell_all(refuse_all(ready, refused), batch, told).await
+    }
+
+    /// Sends on what is no call; the calls are answered by `instead`.
+    async fn send_rest(
+        &self,
+        ready: &[Ready],
+        body: &[u8],
+        batch: &Batch<'_>,
+        told: &Told,
+        instead: impl Fn(&ReadyCall) -> Option<RpcResponse>,
+    ) -> Result<Response> {
+        let ours: Vec<RpcResponse> = ready.iter().filter_map(|ready| ready.answer(&instead)).collect();
+        let passes: Vec<bool> = ready.iter().map(|ready| matches!(ready, Ready::Passes(_))).collect();
+        if !passes.contains(&true) {
+            return self.tell_all(ours, batch, told).await;
+        }
+        let expected: Vec<Expected> = ready.iter().filter_map(Ready::passing).collect();
+        let outgoing = Outgoing { body: picked(body, &passes), ..batch.outgoing.clone() };
+        let sent = self.client.send(&outgoing).await.map_err(Fault::Lost);
+        self.deliver(sent, ours, expected, batch, told, ()).await
+    }
+
+    /// 6. tools: have the server behind run them, each call no sooner than its turn.
+    async fn send_all(
+        &self,
+        ready: &[Ready],
+        body: Vec<u8>,
+        batch: &Batch<'_>,
+        told: &Told,
+        admitted: Admitted,
+    ) -> Result<Response> {
+        let Admitted { turns, leases, returns, .. } = admitted;
+        let turn = turns.iter().flat_map(|(_, turns)| turns).max().copied().unwrap_or_default();
+        let held_us = hold_until(turn).await;
+        let ours: Vec<RpcResponse> = ready.iter().filter_map(|ready| ready.answer(&|_| None)).collect();
+        let goes_on: Vec<bool> = ready.iter().map(|ready| !matches!(ready, Ready::Answered(_))).collect();
+        // What is sent on is what was judged: to the byte, where nothing had to be taken out.
+        let body = if goes_on.contains(&false) { picked(&body, &goes_on) } else { Some(body) };
+        let outgoing = Outgoing { body, ..batch.outgoing.clone() };
+        let is_repeatable = ready.iter().all(|ready| matches!(ready, Ready::Call(call) if call.is_repeatable));
+        let most_us = self.meter.config.max_wait_ms.saturating_mul(1_000);
+        let patience = Patience { is_repeatable, left_us: most_us.saturating_sub(held_us) };
+        let sent = send(&self.client, &outgoing, batch.credential, patience).await;
+        if let Err(Fault::Pause(wait)) = sent {
+            // It was told that nothing was done.
+            let meter = self.meter;
+            afterwards::give_back(meter.env, meter.context, returns);
+            forget(batch.caller.key.name());
+            drop(leases);
+            let tool = ready.iter().find_map(Ready::wanted).map_or("", |call| call.tool);
+            let reason = Reason::Upstream { retry_after_ms: whole_ms(wait) };
+            let refusal = Refusal { reason, allowance: AllowanceKind::Upstream, tool, in_batch: batch.in_batch };
+            let form = meter.config.refusal;
+            let told = Told::of_refusal(&refusal, form);
+            let refused = Refused { refusal, form, caller: &batch.caller.key, left: None };
+            return self.tell_all(refuse_all(ready, &refused), batch, &told).await;
+        }
+        let expected: Vec<Expected> = ready.iter().filter_map(Ready::expected).collect();
+        let counted = send_when(self.meter.env, self.meter.context);
+        self.deliver(sent, ours, expected, batch, told, (leases, counted)).await
+    }
+
+    /// 7. the door: what came back, as the client is told, after `ours`. What is `kept` is dropped when it has gone.
+    async fn deliver(
+        &self,
+        sent: std::result::Result<Answer, Fault>,
+        ours: Vec<RpcResponse>,
+        expected: Vec<Expected>,
+        batch: &Batch<'_>,
+        told: &Told,
+        kept: impl Any,
+    ) -> Result<Response> {
+        let mut answer = match sent {
+            Ok(answer) => answer,
+            Err(fault) => {
+                let text = match fault {
+                    Fault::Lost(lost) => outcome::lost_call(lost),
+                    Fault::Pause(_) => "The server behind asked for a pause.".to_owned(),
+                };
+                let failed = expected.into_iter().map(|expected| failed(expected, &text));
+                return self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await;
+            }
+        };
+        let mut headers = come_back(&answer.headers);
+        headers.extend(told.fields().into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self.hear_cors(&mut headers);
+        let nothing_expected = expected.is_empty();
+        let caller = batch.caller.key.name().to_owned();
+        let mut watch = Watch::new(expected, batch.credential, caller, kept);
+        let broken = match answer.media_type().as_str() {
+            _ if nothing_expected && !ours.is_empty() => return self.tell_all(ours, batch, told).await,
+            EVENT_STREAM => {
+                let first = ours.iter().filter_map(|response| serde_json::to_string(response).ok());
+                let first: Vec<String> = first.collect();
+                return finished(relay::events(&mut answer, &first, watch, true)?, answer.status, &headers);
+            }
+            JSON => match relay::gather(&mut answer, self.upstream.timeout_ms).await {
+                Gathered::Whole(whole) if serde_json::from_slice::<IgnoredAny>(&whole).is_ok() => {
+                    messages(&whole).into_iter().for_each(|message| watch.saw(message));
+                    let whole = if ours.is_empty() { Some(whole) } else { outcome::together(&ours, &whole) };
+                    let body = whole.map_or(ResponseBody::Empty, ResponseBody::Body);
+                    return finished(Response::from_body(body)?, answer.status, &headers);
+                }
+                Gathered::Beginning(gathered, rest) if ours.is_empty() => {
+                    watch.saw_something();
+                    return finished(relay::rest(gathered, rest, watch)?, answer.status, &headers);
+                }
+                Gathered::Beginning(..) => "The server behind answered more than can be put together.".to_owned(),
+                Gathered::Whole(_) | Gathered::Broken => relay::ENDED_EARLY.to_owned(),
+            },
+            _ if (400..500).contains(&answer.status) && ours.is_empty() => {
+                return finished(Response::from_body(relay::unseen(&answer))?, answer.status, &headers);
+            }
+            _ => outcome::no_answer(&answer),
+        };
+        let failed = watch.ended_early(&broken);
+        self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await
+    }
+
+    async fn tell_all(&self, responses: Vec<RpcResponse>, batch: &Batch<'_>, told: &Told) -> Result<Response> {
+        let reply = match (responses.first(), batch.in_batch) {
+            (None, _) => Reply::empty(202),
+            (Some(first), false) => Reply::rpc(first),
+            (Some(_), true) => Reply::json(told.batch_status(), &responses),
+        };
+        self.tell(told.tell_limits(reply)).await
+    }
+}
+
+/// The messages of a batch that go on, as they were written. None when nothing is left.
+fn picked(body: &[u8], goes_on: &[bool]) -> Option<Vec<u8>> {
+    let messages: Vec<&RawValue> = serde_json::from_slice(body).ok()?;
+    let picked = messages.into_iter().zip(goes_on).filter(|(_, goes_on)| **goes_on).map(|(message, _)| message);
+    serde_json::to_vec(&picked.collect::<Vec<_>>()).ok()
+}
+
+/// What everything in a POST is told when all of it is refused.
+fn refuse_all(ready: &[Ready], refused: &Refused<'_>) -> Vec<RpcResponse> {
+    let responses = ready.iter().filter_map(|ready| match ready {
+        Ready::Call(call) => Some(call.refused(refused)),
+        Ready::Answered(response) => Some(refused.other(response.clone())),
+        Ready::Passes(expected) => {
+            Some(RpcResponse::new(expected.as_ref()?.id.clone(), Err(refused.refusal.to_rpc_error())))
+        }
+    });
+    responses.collect()
+}

@@ -1,0 +1,276 @@
+//! The gateway: what comes for the server behind goes on to it as it is, but for calls of tools, which are metered first.
+//!
+//! `judge.rs` tells calls from the rest, `prepare.rs` holds them against the tools that there are, `calls.rs` has them admitted and
+//! sent on, `outcome.rs` says what came of it. Everything else passes here.
+
+mod calls;
+mod judge;
+mod outcome;
+mod prepare;
+
+use super::body;
+use super::challenge;
+use super::flood;
+use super::media;
+use super::meter::Meter;
+use super::reply::Reply;
+use crate::caller::address;
+use crate::caller::identify::identify;
+use crate::caller::Caller;
+use crate::config::upstream::{Upstream, BINDING};
+use crate::config::Config;
+use crate::mcp::id::Id;
+use crate::mcp::reply::{Response as RpcResponse, RpcError};
+use crate::upstream::client::{pairs, Client, Outgoing};
+use crate::upstream::cors::{expose, Cors};
+use crate::upstream::credential::Credential;
+use crate::upstream::headers::{come_back, sent_on, Pairs};
+use crate::upstream::passing::messages;
+use crate::upstream::patience::hear_pause;
+use crate::upstream::relay;
+use crate::upstream::watch::{Asks, Expected, Watch};
+use std::cell::RefCell;
+use url::Url;
+use worker::web_sys::AbortSignal;
+use worker::{Context, Env, Headers, Method, Request, Response, ResponseBody, Result};
+
+/// Where the server behind has documents about itself and about tokens (RFC 8615).
+pub const WELL_KNOWN: &str = "/.well-known/";
+
+thread_local! {
+    static CORS: RefCell<Cors> = RefCell::default();
+}
+
+/// One HTTP request for the server behind.
+pub struct Gateway<'a> {
+    meter: Meter<'a>,
+    upstream: &'a Upstream,
+    /// Where the request was sent to.
+    url: &'a str,
+    /// As the client sent them, in lower case.
+    headers: Pairs,
+    client: Client,
+}
+
+/// Whether a path is the server's behind. Its documents are our own once we say where tokens are to be had.
+pub fn leads_on(path: &str, config: &Config) -> bool {
+    path == "/mcp" || path.starts_with(WELL_KNOWN) && config.authorization_servers.is_empty()
+}
+
+/// Answers a request for the server behind.
+pub async fn answer(
+    request: &mut Request,
+    (config, upstream): (&Config, &Upstream),
+    (env, context): (&Env, &Context),
+    url: &str,
+) -> Result<Response> {
+    let signal: AbortSignal = request.inner().signal();
+    let client = Client {
+        // That there is one was seen when the configuration was read.
+        binding: if upstream.is_bound { env.service(BINDING).ok() } else { None },
+        timeout_ms: upstream.timeout_ms,
+        signal: Some(signal.clone()),
+    };
+    let meter = Meter { config, env, context, client: &signal };
+    let gateway = Gateway { meter, upstream, url, headers: pairs(request.headers()), client };
+    gateway.answer(request).await
+}
+
+impl Gateway<'_> {
+    async fn answer(&self, request: &mut Request) -> Result<Response> {
+        let path = request.path();
+        let method = request.method();
+        match (&method, path.as_str()) {
+            (Method::Post, "/mcp") => self.post(request).await,
+            // A page asks before it has a token.
+            (Method::Options, _) if path == "/mcp" || self.stays(&path) => {
+                self.pass(&method, &path, None, Vec::new(), "").await
+            }
+            (Method::Get | Method::Head | Method::Delete, "/mcp") => match self.known_caller(None).await {
+                Ok(_) => self.pass(&method, &path, None, Vec::new(), "").await,
+                Err(refused) => self.tell(refused).await,
+            },
+            (Method::Get | Method::Head, _) if self.stays(&path) => {
+                self.pass(&method, &path, None, Vec::new(), "").await
+            }
+            (Method::Get | Method::Head, _) => self.tell(Reply::empty(404)).await,
+            _ => self.tell(Reply::empty(405).with("allow", "GET, POST, DELETE, OPTIONS")).await,
+        }
+    }
+
+    /// One POST to the endpoint, from its headers on.
+    async fn post(&self, request: &mut Request) -> Result<Response> {
+        let header = |name: &str| self.header(name);
+        if let Some(reply) = flood::refusal(self.meter.env, &header).await {
+            return self.tell(reply).await;
+        }
+        if let Err(reply) = media::check_body(&header) {
+            return self.tell(reply).await;
+        }
+        let body = match body::read(request, self.meter.config.max_request_body).await {
+            Ok(body) => body,
+            Err(reply) => return self.tell(reply).await,
+        };
+        let mut post = match judge::judge(&body, self.meter.config.max_batch, &header) {
+            Ok(post) => post,
+            Err(response) => return self.tell(Reply::rpc(&response)).await,
+        };
+        if post.has_calls() {
+            return self.calls(post, body).await;
+        }
+        let expected: Vec<Expected> = post.parts.drain(..).filter_map(judge::Part::expected).collect();
+        let id = expected.first().map(|expected| expected.id.clone()).filter(|_| !post.in_batch);
+        let caller = match self.known_caller(id.as_ref()).await {
+            Ok(caller) => caller,
+            Err(refused) => return self.tell(refused).await,
+        };
+        self.pass(&Method::Post, "/mcp", Some(body), expected, &caller).await
+    }
+
+    /// The name of the caller, where Sluice verifies tokens: what stands behind it takes them for good then. Elsewhere it is the server
+    /// behind that lets in or not, and only calls need a name.
+    async fn known_caller(&self, id: Option<&Id>) -> std::result::Result<String, Reply> {
+        if !self.meter.config.identity.is_verified() {
+            // A list may depend on it, and never fails for want of it.
+            return Ok(self.caller(id).await.map_or_else(|_| String::new(), |caller| caller.key.name().to_owned()));
+        }
+        self.caller(id).await.map(|caller| caller.key.name().to_owned())
+    }
+
+    /// 3. caller: who is calling; or what they are told when that isn't known.
+    async fn caller(&self, id: Option<&Id>) -> std::result::Result<Caller, Reply> {
+        let Meter { config, context, .. } = self.meter;
+        let caller = identify(&config.identity, &|name| self.header(name), context).await;
+        caller.map_err(|why| challenge::refusal(why, id.cloned(), config, self.url))
+    }
+
+    /// Sends on what isn't metered, and has the answer pass. A stream of events is watched for news of the tools, and so is the answer
+    /// to a request for them.
+    async fn pass(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        expected: Vec<Expected>,
+        caller: &str,
+    ) -> Result<Response> {
+        let outgoing = self.outgoing(method, path, body);
+        let credential = Credential::of(&outgoing.headers);
+        let id = expected.first().map(|expected| expected.id.clone());
+        let mut answer = match self.client.send(&outgoing).await {
+            Ok(answer) => answer,
+            Err(lost) => {
+                let (status, text) = outcome::lost(lost);
+                let error = RpcError { status, ..RpcError::internal(text) };
+                return self.tell(Reply::rpc(&RpcResponse { id, outcome: Err(error) })).await;
+            }
+        };
+        if *method == Method::Post && matches!(answer.status, 429 | 503) {
+            hear_pause(&outgoing, credential, &answer);
+        }
+        let mut headers = come_back(&answer.headers);
+        self.hear_cors(&mut headers);
+        let lists = expected.iter().any(|expected| matches!(expected.asks, Asks::List(_)));
+        let mut watch = Watch::new(expected, credential, caller.to_owned(), ());
+        let is_stream = answer.media_type() == EVENT_STREAM;
+        let response = if is_stream && *method != Method::Head {
+            relay::events(&mut answer, &[], watch, false)?
+        } else if lists && answer.media_type() == JSON {
+            match relay::gather(&mut answer, self.upstream.timeout_ms).await {
+                relay::Gathered::Whole(whole) => {
+                    messages(&whole).into_iter().for_each(|message| watch.saw(message));
+                    Response::from_body(ResponseBody::Body(whole))?
+                }
+                relay::Gathered::Beginning(gathered, rest) => relay::rest(gathered, rest, ())?,
+                relay::Gathered::Broken => {
+                    let error = RpcError { status: 502, ..RpcError::internal(relay::ENDED_EARLY) };
+                    return self.tell(Reply::rpc(&RpcResponse { id, outcome: Err(error) })).await;
+                }
+            }
+        } else {
+            Response::from_body(relay::unseen(&answer))?
+        };
+        finished(response, answer.status, &headers)
+    }
+
+    /// Whether a path, as the server behind will read it, is one of its documents: one with dots in it, however they are written, could
+    /// be anything.
+    fn stays(&self, path: &str) -> bool {
+        let mut url = self.upstream.url.clone();
+        url.set_path(path);
+        url.path().starts_with(WELL_KNOWN)
+    }
+
+    /// A request to the server behind. Nothing that the client sends changes where it goes.
+    fn outgoing(&self, method: &Method, path: &str, body: Option<Vec<u8>>) -> Outgoing {
+        let mut url = self.upstream.url.clone();
+        if path.starts_with(WELL_KNOWN) {
+            url.set_path(path);
+            url.set_query(None);
+        }
+        let own = Url::parse(self.url).ok();
+        let scheme = own.as_ref().map_or("https", Url::scheme);
+        let host = own.as_ref().and_then(|own| {
+            let host = own.host_str()?;
+            Some(own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+        });
+        let address = self.header(address::ADDRESS_HEADER);
+        let who = (scheme, host.as_deref().unwrap_or_default());
+        let headers = sent_on(&self.headers, &self.upstream.auth, address.as_deref(), who);
+        Outgoing { method: method.to_string(), url, headers, body }
+    }
+
+    /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.
+    async fn tell(&self, reply: Reply) -> Result<Response> {
+        let takes_events_only = self.header("accept").is_some_and(|accept| media::takes_events_only(&accept));
+        let reply = if takes_events_only { reply.as_event() } else { reply };
+        let mut cors = match self.header("origin") {
+            Some(origin) => self.cors_of(&origin).await,
+            None => Pairs::new(),
+        };
+        expose(&mut cors);
+        reply.into_response(&cors)
+    }
+
+    /// What the server behind lets a browser page of this origin do. When that isn't known it is asked as the page's browser would.
+    async fn cors_of(&self, origin: &str) -> Pairs {
+        if let Some(known) = CORS.with_borrow(|cors| cors.of(origin).cloned()) {
+            return known;
+        }
+        let mut outgoing = self.outgoing(&Method::Options, "/mcp", None);
+        outgoing.headers = vec![
+            ("origin".to_owned(), origin.to_owned()),
+            ("access-control-request-method".to_owned(), "POST".to_owned()),
+            ("access-control-request-headers".to_owned(), "content-type".to_owned()),
+        ];
+        let told = match self.client.send(&outgoing).await {
+            Ok(answer) => answer.headers,
+            Err(_) => return Pairs::new(),
+        };
+        CORS.with_borrow_mut(|cors| cors.hear(origin, &told));
+        CORS.with_borrow(|cors| cors.of(origin).cloned()).unwrap_or_default()
+    }
+
+    fn hear_cors(&self, headers: &mut Pairs) {
+        if let Some(origin) = self.header("origin") {
+            CORS.with_borrow_mut(|cors| cors.hear(&origin, headers));
+        }
+        expose(headers);
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+    }
+}
+
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// A response with the status and the headers of the server behind.
+fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<Response> {
+    let headers = Headers::new();
+    for (name, value) in pairs {
+        headers.append(name, value)?;
+    }
+    Ok(response.with_headers(headers).with_status(status))
+}

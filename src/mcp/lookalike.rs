@@ -1,0 +1,88 @@
+//! Member names that another parser could take for those that decide.
+//!
+//! Some parsers match names without regard to case (Go's `encoding/json` does, with Unicode's simple folding: `paramſ` is
+//! `params` to it). Whoever meters one reading and lets another run lets calls through, so where a body is sent on, such a
+//! name is refused.
+
+use super::reply::RpcError;
+use serde_json::{Map, Value};
+
+/// Those of a message, and those of its `params`.
+const MESSAGE: [&str; 4] = ["jsonrpc", "id", "method", "params"];
+const PARAMS: [&str; 2] = ["name", "arguments"];
+
+/// Checks one message, or each one of a batch.
+pub fn check(body: &Value) -> Result<(), RpcError> {
+    match body {
+        Value::Array(messages) => messages.iter().try_for_each(check_message),
+        message => check_message(message),
+    }
+}
+
+fn check_message(message: &Value) -> Result<(), RpcError> {
+    let Some(members) = message.as_object() else {
+        return Ok(());
+    };
+    check_names(members, &MESSAGE)?;
+    match members.get("params").and_then(Value::as_object) {
+        Some(params) => check_names(params, &PARAMS),
+        None => Ok(()),
+    }
+}
+
+fn check_names(members: &Map<String, Value>, deciding: &[&str]) -> Result<(), RpcError> {
+    let alike = |name: &String| deciding.iter().find(|own| name != *own && folds_to(name, own));
+    match members.keys().find_map(alike) {
+        Some(own) => Err(RpcError::invalid_request(&format!("a member must not differ from {own} in case alone"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether `name` is `own`, which is in lower case, when case is ignored. Over the upper case, since letters such as the long s have
+/// no other lower case than themselves.
+fn folds_to(name: &str, own: &str) -> bool {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).eq(own.chars())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_name_that_differs_in_case_alone_is_refused_where_it_decides() {
+        for body in [
+            json!({"method": "ping", "Method": "tools/call"}),
+            json!({"jsonRPC": "2.0"}),
+            json!({"ID": 1}),
+            json!({"Params": {}}),
+            json!({"param\u{17f}": {}}),
+            json!({"params": {"Name": "echo"}}),
+            json!({"params": {"name": "echo", "ARGUMENTS": {}}}),
+            json!({"params": {"argument\u{17f}": {}}}),
+            json!([{"id": 1}, {"Id": 1}]),
+        ] {
+            let error = check(&body).unwrap_err();
+            assert_eq!((error.code, error.status), (-32600, 400), "{body}");
+        }
+    }
+
+    #[test]
+    fn other_names_pass_and_so_do_those_deeper_down() {
+        for body in [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"name": "a", "arguments": {"Name": 1, "ID": 2}}}),
+            json!({"result": {"Method": 1}, "methods": 1, "params": {"Id": 1, "names": 2}}),
+            json!({"params": [{"Name": 1}]}),
+            json!([7, {"id": 1}]),
+            json!("Method"),
+        ] {
+            assert_eq!(check(&body), Ok(()), "{body}");
+        }
+    }
+
+    #[test]
+    fn letters_that_fold_into_ascii_are_seen() {
+        assert!(folds_to("\u{212a}ey", "key") && folds_to("KEY", "key") && folds_to("key", "key"));
+        assert!(!folds_to("keys", "key") && !folds_to("ke", "key") && !folds_to("kéy", "key"));
+    }
+}

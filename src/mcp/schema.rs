@@ -1,0 +1,154 @@
+//! A published JSON Schema (2020-12 where it doesn't say otherwise), and what to say of arguments that don't fit it
+//! (specification, server/tools, Input Schema).
+//!
+//! The text is for a model that has to mend its call: it names each argument and what is wrong with it, and shows as
+//! little of the value as possible. Nothing is fetched: no loader is set, so a `$ref` that points elsewhere doesn't compile.
+
+use boon::{Compiler, Draft, ErrorKind, SchemaIndex, Schemas, ValidationError};
+use serde_json::Value;
+
+/// Where a schema is kept for the compiler.
+const LOCATION: &str = "https://sluice.invalid/arguments.json";
+
+/// How many faults are told of one call.
+const MOST_FAULTS: usize = 5;
+
+/// A schema that can be used.
+pub struct Schema {
+    source: Value,
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+impl Schema {
+    /// Compiles `source`. The error is for the log.
+    pub fn compile(source: Value) -> Result<Self, String> {
+        let mut compiler = Compiler::new();
+        compiler.set_default_draft(Draft::V2020_12);
+        let mut schemas = Schemas::new();
+        let added = compiler.add_resource(LOCATION, source.clone());
+        let compiled = added.and_then(|()| compiler.compile(LOCATION, &mut schemas));
+        compiled.map(|index| Self { source, schemas, index }).map_err(|error| error.to_string())
+    }
+
+    /// The schema as it is published.
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// Checks the arguments of a call of `tool`. The error is for the model.
+    pub fn check(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        let fits = self.schemas.validate(arguments, self.index);
+        fits.map_err(|error| format!("Invalid arguments for {tool}: {}.", told(&error)))
+    }
+}
+
+/// What is wrong, from the errors that have no others below them.
+fn told(error: &ValidationError<'_, '_>) -> String {
+    let mut faults = Vec::new();
+    collect(error, &mut faults);
+    faults.dedup();
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    faults.truncate(MOST_FAULTS);
+    let mut text = faults.join("; ");
+    if more > 0 {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
+}
+
+fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
+    // Of alternatives, what each of them would have wanted says less than that none of them fits.
+    let alternatives = matches!(error.kind, ErrorKind::AnyOf | ErrorKind::OneOf(_) | ErrorKind::Contains);
+    if !error.causes.is_empty() && !alternatives {
+        return error.causes.iter().for_each(|cause| collect(cause, faults));
+    }
+    let place = error.instance_location.to_string();
+    let what = match &error.kind {
+        ErrorKind::Required { want } => {
+            return faults.extend(want.iter().map(|name| format!("{place}/{name} is missing")))
+        }
+        ErrorKind::AdditionalProperties { got } => {
+            return faults
+                .extend(got.iter().map(|name| format!("{place}/{} is not an argument of this tool", shown(name))));
+        }
+        ErrorKind::Type { got, want } => {
+            let want: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
+            format!("must be of type {}, not {got}", want.join(" or "))
+        }
+        ErrorKind::MinLength { got, want } => format!("must have at least {}, not {got}", characters(*want)),
+        ErrorKind::MaxLength { got, want } => format!("must have at most {}, not {got}", characters(*want)),
+        ErrorKind::Minimum { got, want } => format!("must be at least {want}, not {got}"),
+        ErrorKind::Maximum { got, want } => format!("must be at most {want}, not {got}"),
+        ErrorKind::Pattern { want, .. } => format!("must match the pattern {want}"),
+        ErrorKind::AnyOf | ErrorKind::OneOf(None) => "fits none of the allowed forms".to_owned(),
+        ErrorKind::FalseSchema => "is not allowed here".to_owned(),
+        // The library's own texts for the rest show no values but those of the schema and numbers.
+        other => other.to_string(),
+    };
+    faults.push(if place.is_empty() { format!("the arguments: {what}") } else { format!("{place} {what}") });
+}
+
+fn characters(count: usize) -> String {
+    if count == 1 {
+        "1 character".to_owned()
+    } else {
+        format!("{count} characters")
+    }
+}
+
+/// A name that a client made up, so that it can be read: cut to a length, and nothing in it that turns text around.
+fn shown(name: &str) -> String {
+    name.chars().take(60).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn alternatives_are_told_as_one_fault() {
+        let schema = Schema::compile(json!({
+            "properties": { "a": { "anyOf": [{ "type": "string" }, { "minimum": 3 }] }, "b": false },
+        }))
+        .unwrap();
+        let text = schema.check("pick", &json!({"a": 1, "b": 2})).unwrap_err();
+        assert_eq!(text, "Invalid arguments for pick: /a fits none of the allowed forms; /b is not allowed here.");
+        assert_eq!(schema.check("pick", &json!({"a": "x"})), Ok(()));
+    }
+
+    #[test]
+    fn a_reference_to_elsewhere_is_not_fetched() {
+        assert!(Schema::compile(json!({"$ref": "https://example.com/schema.json"})).is_err());
+        assert!(Schema::compile(json!({"$ref": "file:///etc/passwd"})).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_makes_no_sense_or_is_of_no_known_dialect_is_an_error() {
+        for source in [
+            json!(7),
+            json!({"type": "text"}),
+            json!({"pattern": "("}),
+            json!({"multipleOf": 0}),
+            json!({"$schema": "https://example.com/dialect"}),
+            json!({"$ref": "#/nowhere"}),
+        ] {
+            assert!(Schema::compile(source.clone()).is_err(), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_schema_names_its_own_dialect_and_one_that_goes_in_circles_ends() {
+        let old = Schema::compile(json!({
+            "$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"type": "integer"}},
+        }));
+        assert!(old.unwrap().check("old", &json!({"a": "x"})).is_err());
+        let circle = Schema::compile(json!({"$ref": "#"})).unwrap();
+        let _ = circle.check("circle", &json!({"a": {"a": 1}}));
+        let tree = json!({"properties": {"a": {"$ref": "#"}, "n": {"type": "number"}}});
+        let tree = Schema::compile(tree).unwrap();
+        assert!(tree.check("tree", &json!({"a": {"a": {"n": 1}}})).is_ok());
+        assert!(tree.check("tree", &json!({"a": {"a": {"n": "x"}}})).is_err());
+    }
+}

@@ -1,0 +1,311 @@
+//! The catalogues of one isolate: who may use which, and when one is asked for.
+//!
+//! A request never waits for another's, since what one asks for is lost when its client goes (decisions/0010): it looks again
+//! until the list is there.
+
+use super::catalogue::{Catalogue, Page};
+use super::credential::Credential;
+use crate::limiter::policy::SECOND;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What all catalogues may take together, in bytes of their names and schemas.
+const MOST_BYTES: usize = 8 << 20;
+
+/// What a single one may take, in bytes.
+pub const LARGEST: usize = 2 << 20;
+
+/// The most pages of one list.
+pub const MOST_PAGES: usize = 100;
+
+/// For how long nobody asks again for a list that couldn't be had or didn't have a tool, in microseconds.
+const PAUSE: u64 = 10 * SECOND;
+
+/// After how long an asking counts as lost, in microseconds: whatever happened to the request that did it, the next one asks.
+const LOST_AFTER: u64 = 15 * SECOND;
+
+/// The most clients that something is kept of.
+const MOST_CLIENTS: usize = 1_000;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Whose<'a> {
+    /// The credentials that go on with the question.
+    pub credential: Credential,
+    /// The caller.
+    pub caller: &'a str,
+}
+
+/// Whose catalogue it is. The caller is empty where lists don't depend on who asks.
+type Client = (Credential, String);
+
+/// What a look at the catalogues came to.
+pub enum Look {
+    /// This is the one.
+    Known(Rc<Catalogue>),
+    /// It is being asked for: look again.
+    Wait,
+    /// It can't be had.
+    Unknown,
+}
+
+#[derive(Default)]
+struct Kept {
+    catalogue: Option<Rc<Catalogue>>,
+    /// Since when it is being asked for.
+    asking: Option<u64>,
+    /// When that last failed.
+    failed: Option<u64>,
+    /// When it was last asked for since a tool wasn't in it.
+    sought: Option<u64>,
+    /// The pages so far of a list that passes by.
+    passing: Option<(String, Vec<Page>)>,
+}
+
+/// All that is known of the tools of the server behind.
+#[derive(Default)]
+pub struct Catalogues {
+    kept: HashMap<Client, Kept>,
+    /// Whether it has said that its list is private even to somebody without credentials.
+    depends_on_caller: bool,
+}
+
+impl Catalogues {
+    /// Looks for a catalogue at `now`: at first for any that is good, with `since` for one that was learnt then or later. The first
+    /// value says whether to ask for it.
+    pub fn look(&mut self, whose: Whose<'_>, since: Option<u64>, now: u64) -> (bool, Look) {
+        let kept = self.kept(whose, now);
+        if let Some(catalogue) = &kept.catalogue {
+            // Who waited for it takes it whatever it says of its age.
+            let fits = since.map_or_else(|| catalogue.is_good(now), |since| catalogue.learnt >= since);
+            if fits {
+                return (false, Look::Known(Rc::clone(catalogue)));
+            }
+        }
+        if lately(kept.asking, LOST_AFTER, now) {
+            return (false, Look::Wait);
+        }
+        if lately(kept.failed, PAUSE, now) {
+            return (false, Look::Unknown);
+        }
+        kept.asking = Some(now);
+        (true, Look::Wait)
+    }
+
+    /// Whether a tool that isn't in the catalogue is worth asking for a newer one at `now`: names can be made up without end.
+    pub fn seek(&mut self, whose: Whose<'_>, now: u64) -> bool {
+        let kept = self.kept(whose, now);
+        let seek = !lately(kept.sought, PAUSE, now);
+        if seek {
+            kept.sought = Some(now);
+        }
+        seek
+    }
+
+    /// Keeps what was asked for, or at `now` that it can't be had.
+    pub fn settle(&mut self, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
+        match catalogue {
+            Some(catalogue) if catalogue.size <= LARGEST => self.learn(whose, catalogue, now),
+            Some(_) | None => {
+                let kept = self.kept(whose, now);
+                (kept.asking, kept.failed) = (None, Some(now));
+            }
+        }
+    }
+
+    /// A page passed by at `now` that was asked for with `cursor`.
+    pub fn pass(&mut self, whose: Whose<'_>, cursor: Option<&str>, page: Page, now: u64) {
+        let kept = self.kept(whose, now);
+        let mut pages = match (cursor, kept.passing.take()) {
+            (None, _) => Vec::new(),
+            (Some(cursor), Some((next, pages))) if next == cursor && pages.len() < MOST_PAGES => pages,
+            // The pages before it passed by somewhere else.
+            (Some(_), _) => return,
+        };
+        let next = page.next_cursor.clone();
+        pages.push(page);
+        match next {
+            Some(next) => kept.passing = Some((next, pages)),
+            None => self.settle(whose, Some(Catalogue::new(pages, now)), now),
+        }
+    }
+
+    /// Everything may have changed.
+    pub fn forget(&mut self) {
+        self.kept.clear();
+    }
+
+    fn learn(&mut self, whose: Whose<'_>, catalogue: Catalogue, now: u64) {
+        if catalogue.is_private && whose.credential.is_none() && !self.depends_on_caller {
+            // From now on each caller asks for its own.
+            self.depends_on_caller = true;
+            self.forget();
+        }
+        let all: usize = self.kept.values().filter_map(|kept| kept.catalogue.as_ref()).map(|kept| kept.size).sum();
+        if all.saturating_add(catalogue.size) > MOST_BYTES {
+            // They cost one question each to have again.
+            self.forget();
+        }
+        let kept = self.kept(whose, now);
+        *kept = Kept { catalogue: Some(Rc::new(catalogue)), sought: kept.sought, ..Kept::default() };
+    }
+
+    /// What is kept for somebody.
+    fn kept(&mut self, whose: Whose<'_>, now: u64) -> &mut Kept {
+        let shared = whose.credential.is_none() && !self.depends_on_caller;
+        let client: Client = (whose.credential, if shared { String::new() } else { whose.caller.to_owned() });
+        if self.kept.len() >= MOST_CLIENTS && !self.kept.contains_key(&client) {
+            self.kept.retain(|_, kept| kept.catalogue.as_ref().is_some_and(|catalogue| catalogue.is_good(now)));
+            if self.kept.len() >= MOST_CLIENTS {
+                self.kept.clear();
+            }
+        }
+        self.kept.entry(client).or_default()
+    }
+}
+
+/// Whether `at` was less than so many microseconds before `now`.
+fn lately(at: Option<u64>, span: u64, now: u64) -> bool {
+    at.is_some_and(|at| at <= now && now < at.saturating_add(span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const ANYBODY: Whose<'_> = Whose { credential: Credential::NONE, caller: "address:192.0.2.1" };
+    const SOMEBODY_ELSE: Whose<'_> = Whose { caller: "address:192.0.2.2", ..ANYBODY };
+
+    fn with_token(token: &str, caller: &'static str) -> Whose<'static> {
+        let credential = Credential::of(&[("authorization".to_owned(), token.to_owned())]);
+        Whose { credential, caller }
+    }
+
+    fn page(tool: &str, more: serde_json::Value) -> Page {
+        let mut page = json!({"tools": [{"name": tool, "inputSchema": {"type": "object"}}]});
+        page.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Page::parse(&page.to_string()).unwrap()
+    }
+
+    fn list(tool: &str, now: u64) -> Option<Catalogue> {
+        Some(Catalogue::new(vec![page(tool, json!({}))], now))
+    }
+
+    fn knows(catalogues: &mut Catalogues, whose: Whose<'_>, tool: &str, now: u64) -> bool {
+        matches!(catalogues.look(whose, None, now).1, Look::Known(found) if found.tool(tool).is_some())
+    }
+
+    #[test]
+    fn a_list_is_asked_for_once_and_then_known_to_everybody() {
+        let mut catalogues = Catalogues::default();
+        assert!(matches!(catalogues.look(ANYBODY, None, 5), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(SOMEBODY_ELSE, None, 6), (false, Look::Wait)));
+        catalogues.settle(ANYBODY, list("echo", 7), 7);
+        assert!(knows(&mut catalogues, SOMEBODY_ELSE, "echo", 8));
+        assert!(!knows(&mut catalogues, ANYBODY, "echo", 7 + 300 * SECOND));
+    }
+
+    #[test]
+    fn a_list_that_cant_be_had_is_asked_for_again_after_a_while() {
+        let mut catalogues = Catalogues::default();
+        assert!(catalogues.look(ANYBODY, None, 5).0);
+        catalogues.settle(ANYBODY, None, 6);
+        assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE), (false, Look::Unknown)));
+        assert!(matches!(catalogues.look(ANYBODY, None, 6 + PAUSE), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE + LOST_AFTER), (false, Look::Wait)));
+        assert!(catalogues.look(ANYBODY, None, 6 + PAUSE + LOST_AFTER).0, "whoever asked was lost");
+        let large = json!({"title": "x".repeat(LARGEST)});
+        let tools = json!({"tools": [{"name": "a", "inputSchema": large}]});
+        let page = Page::parse(&tools.to_string()).unwrap();
+        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![page], 7)), 7);
+        assert!(matches!(catalogues.look(ANYBODY, None, 8), (false, Look::Unknown)), "it is too large");
+    }
+
+    #[test]
+    fn a_newer_one_can_be_asked_for_and_the_old_stays_while_that_fails() {
+        let mut catalogues = Catalogues::default();
+        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        assert!(matches!(catalogues.look(ANYBODY, Some(6), 6), (true, Look::Wait)));
+        catalogues.settle(ANYBODY, None, 7);
+        assert!(matches!(catalogues.look(ANYBODY, Some(6), 8), (false, Look::Unknown)));
+        assert!(knows(&mut catalogues, ANYBODY, "echo", 8));
+        catalogues.settle(ANYBODY, list("add", 9), 9);
+        assert!(
+            matches!(catalogues.look(ANYBODY, Some(6), 9), (false, Look::Known(found)) if found.tool("add").is_some())
+        );
+    }
+
+    #[test]
+    fn one_that_is_old_at_once_serves_whoever_waited_for_it() {
+        let mut catalogues = Catalogues::default();
+        assert!(catalogues.look(ANYBODY, None, 5).0);
+        let old = Catalogue::new(vec![page("echo", json!({"ttlMs": 0}))], 6);
+        catalogues.settle(ANYBODY, Some(old), 6);
+        assert!(matches!(catalogues.look(ANYBODY, Some(5), 7), (false, Look::Known(_))));
+        assert!(matches!(catalogues.look(ANYBODY, None, 7), (true, Look::Wait)));
+    }
+
+    #[test]
+    fn what_depends_on_who_asks_is_for_nobody_else() {
+        let mut catalogues = Catalogues::default();
+        let (alice, bob) = (with_token("a", "alice"), with_token("b", "bob"));
+        catalogues.settle(alice, list("secret", 5), 5);
+        assert!(knows(&mut catalogues, alice, "secret", 6));
+        for other in [bob, ANYBODY, with_token("a", "bob"), with_token("b", "alice")] {
+            assert!(!knows(&mut catalogues, other, "secret", 6));
+        }
+        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        let private = page("mine", json!({"cacheScope": "private"}));
+        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
+        assert!(knows(&mut catalogues, ANYBODY, "mine", 7));
+        assert!(!knows(&mut catalogues, SOMEBODY_ELSE, "mine", 7) && !knows(&mut catalogues, SOMEBODY_ELSE, "echo", 7));
+    }
+
+    #[test]
+    fn a_list_that_passes_by_is_learnt_when_all_its_pages_have() {
+        let mut catalogues = Catalogues::default();
+        let next = |cursor: &str| json!({ "nextCursor": cursor });
+        catalogues.pass(ANYBODY, None, page("a", next("2")), 5);
+        catalogues.pass(ANYBODY, Some("2"), page("b", next("3")), 6);
+        assert!(!knows(&mut catalogues, ANYBODY, "a", 6));
+        catalogues.pass(ANYBODY, Some("3"), page("c", json!({})), 7);
+        for tool in ["a", "b", "c"] {
+            assert!(knows(&mut catalogues, ANYBODY, tool, 8), "{tool}");
+        }
+        catalogues.pass(ANYBODY, Some("2"), page("x", json!({})), 9);
+        assert!(!knows(&mut catalogues, ANYBODY, "x", 9), "a page by itself is no list");
+        catalogues.forget();
+        assert!(!knows(&mut catalogues, ANYBODY, "a", 9));
+    }
+
+    #[test]
+    fn a_tool_that_isnt_there_is_worth_another_question_now_and_then() {
+        let mut catalogues = Catalogues::default();
+        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        assert!(catalogues.seek(ANYBODY, 6));
+        catalogues.settle(ANYBODY, list("echo", 7), 7);
+        assert!(!catalogues.seek(ANYBODY, 5 + PAUSE) && catalogues.seek(ANYBODY, 6 + PAUSE));
+    }
+
+    #[test]
+    fn clients_that_are_made_up_take_no_room() {
+        let mut catalogues = Catalogues::default();
+        catalogues.settle(with_token("good", "a"), list("echo", 5), 5);
+        for n in 0..MOST_CLIENTS {
+            let (_, _) = catalogues.look(with_token(&n.to_string(), "a"), None, 6);
+            assert!(catalogues.kept.len() <= MOST_CLIENTS);
+        }
+        assert!(knows(&mut catalogues, with_token("good", "a"), "echo", 6), "what can be used stays longest");
+        let large = |n: usize| {
+            let schema = json!({"title": "x".repeat(LARGEST - 100)});
+            let tools = json!({"tools": [{"name": n.to_string(), "inputSchema": schema}]});
+            Catalogue::new(vec![Page::parse(&tools.to_string()).unwrap()], 7)
+        };
+        for n in 0..10 {
+            catalogues.settle(with_token(&n.to_string(), "a"), Some(large(n)), 7);
+            let all: usize = catalogues.kept.values().filter_map(|kept| kept.catalogue.as_ref()).map(|c| c.size).sum();
+            assert!(all <= MOST_BYTES);
+        }
+    }
+}

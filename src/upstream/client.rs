@@ -1,0 +1,145 @@
+//! Sends one request to a server, and waits for the beginning of its answer.
+
+use super::headers::Pairs;
+use crate::platform::gone::either;
+use futures_util::future::{select, Either};
+use serde_json::json;
+use std::pin::pin;
+use std::time::Duration;
+use url::Url;
+use worker::js_sys::Uint8Array;
+use worker::web_sys::{self, AbortController, AbortSignal, RequestRedirect};
+use worker::{console_error, Delay, Fetch, Fetcher, Headers, Request, Response};
+
+/// The most redirects that are followed.
+const MOST_REDIRECTS: usize = 3;
+
+/// An error is told this far, in characters.
+const LONGEST_CAUSE: usize = 200;
+
+/// The way to a server.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// The service binding that leads there; None goes over the network.
+    pub binding: Option<Fetcher>,
+    /// How long the beginning of an answer is waited for, in milliseconds.
+    pub timeout_ms: u32,
+    /// The request is given up when this says so.
+    pub signal: Option<AbortSignal>,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// GET, POST, ...
+    pub method: String,
+    /// Where to.
+    pub url: Url,
+    /// Names in lower case.
+    pub headers: Pairs,
+    /// What is sent; None sends nothing.
+    pub body: Option<Vec<u8>>,
+}
+
+/// The beginning of an answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// As they came, in lower case.
+    pub headers: Pairs,
+    /// The response, for its body.
+    pub response: Response,
+}
+
+/// Why there is no answer. Whether the server has received the request isn't known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It didn't begin in time.
+    Timeout,
+    /// The server can't be reached, or the connection to it was lost: workerd doesn't tell which.
+    Connection,
+    /// It is a redirect that isn't followed.
+    Redirect,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The media type, without parameters, in lower case; empty when there is none.
+    pub fn media_type(&self) -> String {
+        let value = self.header("content-type").unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+impl Client {
+    /// One attempt. A redirect that keeps the method is followed while it stays on the same origin.
+    pub async fn send(&self, outgoing: &Outgoing) -> Result<Answer, Lost> {
+        let controller = AbortController::new().map_err(|_| Lost::Connection)?;
+        let answer = pin!(self.follow(outgoing, &controller));
+        let deadline = Delay::from(Duration::from_millis(u64::from(self.timeout_ms)));
+        let lost = match select(answer, deadline).await {
+            Either::Left((Ok(answer), _)) => return Ok(answer),
+            Either::Left((Err(lost), _)) => lost,
+            Either::Right(((), _)) => Lost::Timeout,
+        };
+        controller.abort();
+        Err(lost)
+    }
+
+    async fn follow(&self, outgoing: &Outgoing, controller: &AbortController) -> Result<Answer, Lost> {
+        let mut url = outgoing.url.clone();
+        for _ in 0..=MOST_REDIRECTS {
+            let answer = self.attempt(outgoing, &url, controller).await.map_err(|error| {
+                let cause: String = error.to_string().chars().take(LONGEST_CAUSE).collect();
+                console_error!("{}", json!({ "event": "upstream_failure", "cause": cause }));
+                Lost::Connection
+            })?;
+            match answer.status {
+                307 | 308 => {
+                    let next = answer.header("location").and_then(|location| url.join(location).ok());
+                    // A path is another door of the same house; another host is another house.
+                    url = next.filter(|next| next.origin() == url.origin()).ok_or(Lost::Redirect)?;
+                }
+                301..=303 => return Err(Lost::Redirect),
+                _ => return Ok(answer),
+            }
+        }
+        Err(Lost::Redirect)
+    }
+
+    async fn attempt(&self, outgoing: &Outgoing, url: &Url, controller: &AbortController) -> worker::Result<Answer> {
+        let init = web_sys::RequestInit::new();
+        init.set_method(&outgoing.method);
+        init.set_redirect(RequestRedirect::Manual);
+        let own = controller.signal();
+        init.set_signal(Some(&match &self.signal {
+            Some(signal) => either(signal, &own),
+            None => own,
+        }));
+        let headers = web_sys::Headers::new()?;
+        for (name, value) in &outgoing.headers {
+            headers.append(name, value)?;
+        }
+        init.set_headers(&headers);
+        if let Some(body) = &outgoing.body {
+            init.set_body(&Uint8Array::from(body.as_slice()));
+        }
+        let request = Request::from(web_sys::Request::new_with_str_and_init(url.as_str(), &init)?);
+        let response = match &self.binding {
+            Some(binding) => binding.fetch_request(request).await?,
+            None => Fetch::Request(request).send().await?,
+        };
+        let headers = pairs(response.headers());
+        Ok(Answer { status: response.status_code(), headers, response })
+    }
+}
+
+/// All headers, in lower case. One that came more than once is joined by commas, but for cookies.
+pub fn pairs(headers: &Headers) -> Pairs {
+    headers.entries().collect()
+}

@@ -1,0 +1,185 @@
+//! Asks the server behind for its tools, with the client's own headers, and keeps what it tells.
+
+use super::catalogue::{Catalogue, Page};
+use super::catalogues::{Catalogues, Look, Whose, LARGEST, MOST_PAGES};
+use super::client::{Answer, Client, Outgoing};
+use super::credential::Credential;
+use super::headers::Pairs;
+use super::passing::{messages, Passing};
+use super::sse::Events;
+use crate::platform::{now_us, random_id};
+use futures_util::future::{select, Either};
+use futures_util::StreamExt as _;
+use serde_json::{json, Map, Value};
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use url::Url;
+use worker::{Context, Delay};
+
+thread_local! {
+    static CATALOGUES: RefCell<Catalogues> = RefCell::default();
+}
+
+/// How long a whole list may take, in milliseconds.
+const DEADLINE_MS: u64 = 10_000;
+
+/// How often a request that waits for a list looks, in milliseconds; and how often at the most, a little longer than a list may take.
+const LOOK_MS: u64 = 20;
+const MOST_LOOKS: u64 = DEADLINE_MS / LOOK_MS + 50;
+
+/// The largest answer, in bytes: a list says more than what is kept of it.
+const LARGEST_ANSWER: usize = 4 * LARGEST;
+
+/// What a call tells of how to ask for the list that holds for it.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The way to the server.
+    pub client: Client,
+    /// Where it is.
+    pub url: Url,
+    /// The headers of the call, as they are sent on.
+    pub headers: Pairs,
+    /// The metadata of a modern call.
+    pub meta: Option<Value>,
+    /// The credentials among the headers.
+    pub credential: Credential,
+    /// The caller.
+    pub caller: String,
+}
+
+impl Listing {
+    /// The catalogue that holds for a call; None when it can't be had.
+    pub async fn known(&self, context: &Context) -> Option<Rc<Catalogue>> {
+        self.look(None, context).await
+    }
+
+    /// A catalogue that is newer than now.
+    pub async fn anew(&self, context: &Context) -> Option<Rc<Catalogue>> {
+        self.look(Some(now_us()), context).await
+    }
+
+    /// A newer catalogue than one that doesn't have a tool; None when that isn't worth a question, or when it can't be had.
+    pub async fn with_new_tools(&self, context: &Context) -> Option<Rc<Catalogue>> {
+        let seek = CATALOGUES.with_borrow_mut(|catalogues| catalogues.seek(self.whose(), now_us()));
+        match seek {
+            true => self.anew(context).await,
+            false => None,
+        }
+    }
+
+    async fn look(&self, mut since: Option<u64>, context: &Context) -> Option<Rc<Catalogue>> {
+        for _ in 0..MOST_LOOKS {
+            let now = now_us();
+            let (ask, look) = CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, now));
+            if ask {
+                let listing = self.clone();
+                // After this request, if it must be: a client that goes away takes no list with it.
+                context.wait_until(async move { listing.load().await });
+            }
+            match look {
+                Look::Known(catalogue) => return Some(catalogue),
+                Look::Unknown => return None,
+                Look::Wait => {}
+            }
+            // What was waited for will do, however old it says it is.
+            since = since.or(Some(now));
+            Delay::from(Duration::from_millis(LOOK_MS)).await;
+        }
+        None
+    }
+
+    fn whose(&self) -> Whose<'_> {
+        Whose { credential: self.credential, caller: &self.caller }
+    }
+
+    async fn load(&self) {
+        let list = pin!(self.list());
+        let pages = match select(list, Delay::from(Duration::from_millis(DEADLINE_MS))).await {
+            Either::Left((pages, _)) => pages,
+            Either::Right(((), _)) => None,
+        };
+        let now = now_us();
+        let catalogue = pages.map(|pages| Catalogue::new(pages, now));
+        CATALOGUES.with_borrow_mut(|catalogues| catalogues.settle(self.whose(), catalogue, now));
+    }
+
+    async fn list(&self) -> Option<Vec<Page>> {
+        let mut pages: Vec<Page> = Vec::new();
+        let mut cursor = None;
+        while pages.len() < MOST_PAGES {
+            let id = format!("sluice-{}", random_id());
+            let answer = self.client.send(&self.request(&id, cursor)).await.ok()?;
+            let page = page(answer, &Value::from(id)).await?;
+            cursor = page.next_cursor.clone();
+            pages.push(page);
+            if cursor.is_none() {
+                return Some(pages);
+            }
+        }
+        None
+    }
+
+    fn request(&self, id: &str, cursor: Option<String>) -> Outgoing {
+        let mut params = Map::new();
+        params.extend(self.meta.clone().map(|meta| ("_meta".to_owned(), meta)));
+        params.extend(cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))));
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params });
+        let is_of_call = |name: &str| name == "mcp-name" || name.starts_with("mcp-param-");
+        let headers = self.headers.iter().filter(|(name, _)| !is_of_call(name)).map(|(name, value)| {
+            let value = match name.as_str() {
+                "mcp-method" => "tools/list",
+                "accept" => "application/json, text/event-stream",
+                _ => value,
+            };
+            (name.clone(), value.to_owned())
+        });
+        let body = Some(message.to_string().into_bytes());
+        Outgoing { method: "POST".to_owned(), url: self.url.clone(), headers: headers.collect(), body }
+    }
+}
+
+/// A page that passes by, asked for with `cursor`, is kept.
+pub fn passes(whose: Whose<'_>, cursor: Option<&str>, result: &str) {
+    if let Some(page) = Page::parse(result) {
+        CATALOGUES.with_borrow_mut(|catalogues| catalogues.pass(whose, cursor, page, now_us()));
+    }
+}
+
+/// The list has changed, for whomever.
+pub fn changed() {
+    CATALOGUES.with_borrow_mut(Catalogues::forget);
+}
+
+/// The page in the answer to the request of this id.
+async fn page(answer: Answer, id: &Value) -> Option<Page> {
+    let is_stream = answer.media_type() == "text/event-stream";
+    let (mut events, mut text, mut size) = (Events::default(), Vec::new(), 0_usize);
+    let mut response = answer.response;
+    let mut body = response.stream().ok()?;
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk.ok()?;
+        size = size.saturating_add(chunk.len());
+        if size > LARGEST_ANSWER {
+            return None;
+        }
+        if !is_stream {
+            text.extend_from_slice(&chunk);
+            continue;
+        }
+        let mut found = None;
+        events.push(&chunk, |message| found = found.take().or_else(|| page_in(message, id)));
+        if found.is_some() {
+            return found;
+        }
+    }
+    page_in(&text, id)
+}
+
+fn page_in(text: &[u8], id: &Value) -> Option<Page> {
+    messages(text).into_iter().find_map(|message| match message {
+        Passing::Answer { id: of, result: Some(result) } if of == *id => Page::parse(result),
+        _ => None,
+    })
+}

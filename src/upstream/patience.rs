@@ -1,0 +1,94 @@
+//! Tries again when that is safe, and knows whom a server has asked for a pause.
+
+use super::backoff;
+use super::client::{Answer, Client, Lost, Outgoing};
+use super::credential::Credential;
+use super::health::Health;
+use super::retry_after::pause;
+use crate::limiter::policy::SECOND;
+use crate::platform::{now_us, random_id};
+use std::cell::RefCell;
+use std::time::Duration;
+use worker::Delay;
+
+thread_local! {
+    static HEALTH: RefCell<Health> = RefCell::default();
+}
+
+/// The pause of a server that is overloaded and doesn't say for how long, in microseconds.
+const UNSAID: u64 = 5 * SECOND;
+
+/// How a request may be sent more than once.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Whether sending it twice does no more than sending it once.
+    pub is_repeatable: bool,
+    /// How long it may be held back in all, in microseconds.
+    pub left_us: u64,
+}
+
+/// Why there is no answer that could be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server asks for a pause of so many microseconds, and has done nothing.
+    Pause(u64),
+    /// It is lost.
+    Lost(Lost),
+}
+
+/// How long a request with these credentials has to wait for the server at `url`, in microseconds; None when it needn't.
+pub fn closed_for(url: &url::Url, credential: Credential) -> Option<u64> {
+    HEALTH.with_borrow(|health| health.closed_for(&origin(url), credential, now_us()))
+}
+
+/// Sends a request, unless its server wants a pause, and more than once where that is safe: after a 429 always, since nothing was done; after a 502, 503 or 504 and a lost
+/// connection only what may be repeated.
+pub async fn send(
+    client: &Client,
+    outgoing: &Outgoing,
+    credential: Credential,
+    patience: Patience,
+) -> Result<Answer, Fault> {
+    if let Some(pause) = closed_for(&outgoing.url, credential) {
+        return Err(Fault::Pause(pause));
+    }
+    let Patience { is_repeatable, mut left_us } = patience;
+    let mut failures: u32 = 0;
+    loop {
+        let result = client.send(outgoing).await;
+        let (asked, floor, safe) = match &result {
+            Ok(answer) if matches!(answer.status, 429 | 503) => {
+                let asked = hear_pause(outgoing, credential, answer);
+                (true, asked, answer.status == 429 || is_repeatable)
+            }
+            Ok(answer) if matches!(answer.status, 502 | 504) => (false, None, is_repeatable),
+            Err(Lost::Connection) => (false, None, is_repeatable),
+            Ok(_) | Err(Lost::Timeout | Lost::Redirect) => (false, None, false),
+        };
+        failures = failures.saturating_add(1);
+        let wait = backoff::wait(failures, floor.unwrap_or_default(), left_us, random_id()).filter(|_| safe);
+        let Some(wait) = wait else {
+            if failures > 1 && !asked && result.is_ok() {
+                HEALTH.with_borrow_mut(|health| health.open(&origin(&outgoing.url), credential));
+            }
+            return match result {
+                Ok(_) if asked => Err(Fault::Pause(floor.unwrap_or(UNSAID))),
+                result => result.map_err(Fault::Lost),
+            };
+        };
+        left_us = left_us.saturating_sub(wait);
+        Delay::from(Duration::from_micros(wait)).await;
+    }
+}
+
+/// Leaves the server alone for as long as it asks; tells for how long that is, where it says so.
+pub fn hear_pause(outgoing: &Outgoing, credential: Credential, answer: &Answer) -> Option<u64> {
+    let now = now_us();
+    let asked = answer.header("retry-after").and_then(|value| pause(value, now));
+    HEALTH.with_borrow_mut(|health| health.close(&origin(&outgoing.url), credential, asked.unwrap_or(UNSAID), now));
+    asked
+}
+
+fn origin(url: &url::Url) -> String {
+    url.origin().ascii_serialization()
+}

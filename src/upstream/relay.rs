@@ -1,0 +1,125 @@
+//! Has the answer of the server behind pass to the client: as it comes, with what is to be seen in it seen.
+
+use super::client::Answer;
+use super::passing::messages;
+use super::sse::Events;
+use super::watch::Watch;
+use futures_util::future::{select, Either};
+use futures_util::stream::unfold;
+use futures_util::StreamExt as _;
+use std::time::Duration;
+use worker::{ByteStream, Delay, Error, Response, ResponseBody};
+
+/// The most of an answer in JSON that is gathered before it goes on, in bytes. It makes no sense before it is whole; one that is
+/// longer goes on as it comes.
+pub const LONGEST_GATHERED: usize = 256 << 10;
+
+/// What is told of an answer that ended before it was whole.
+pub const ENDED_EARLY: &str = "The server behind ended its answer before it was complete. The call may have run.";
+
+/// A body in JSON, as far as it was gathered.
+pub enum Gathered {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The beginning of one that is longer, and the rest.
+    Beginning(Vec<u8>, ByteStream),
+    /// It broke off, or didn't come in time.
+    Broken,
+}
+
+/// Gathers a body, each part of which is waited for so many milliseconds at most.
+pub async fn gather(answer: &mut Answer, timeout_ms: u32) -> Gathered {
+    let Ok(mut body) = answer.response.stream() else {
+        return Gathered::Whole(Vec::new());
+    };
+    let mut gathered = Vec::new();
+    while gathered.len() <= LONGEST_GATHERED {
+        let deadline = Delay::from(Duration::from_millis(u64::from(timeout_ms)));
+        match select(body.next(), deadline).await {
+            Either::Left((Some(Ok(part)), _)) => gathered.extend_from_slice(&part),
+            Either::Left((None, _)) => return Gathered::Whole(gathered),
+            Either::Left((Some(Err(_)), _)) | Either::Right(((), _)) => return Gathered::Broken,
+        }
+    }
+    Gathered::Beginning(gathered, body)
+}
+
+/// A body that passes by unseen.
+pub fn unseen(answer: &Answer) -> ResponseBody {
+    match answer.response.body() {
+        ResponseBody::Stream(stream) => ResponseBody::Stream(stream.clone()),
+        ResponseBody::Body(_) | ResponseBody::Empty => ResponseBody::Empty,
+    }
+}
+
+/// The rest of a body, after what was gathered of it. `kept` lives as long as it passes.
+pub fn rest<K: 'static>(gathered: Vec<u8>, body: ByteStream, kept: K) -> worker::Result<Response> {
+    let first = futures_util::stream::iter([Ok(gathered)]);
+    Response::from_stream(first.chain(body).map(move |chunk| {
+        let _ = &kept;
+        chunk
+    }))
+}
+
+/// A stream of events, watched as it passes, after events of our own.
+struct Relay {
+    first: Option<Vec<u8>>,
+    body: Option<ByteStream>,
+    events: Events,
+    watch: Watch,
+    is_mended: bool,
+}
+
+/// A stream of events, watched as it passes: `first` are messages that go before it.
+///
+/// When the stream ends before all that is expected has come, and the client can't come back for the rest, what is missing is told if it
+/// is to be mended.
+pub fn events(answer: &mut Answer, first: &[String], watch: Watch, is_mended: bool) -> worker::Result<Response> {
+    let body = answer.response.stream()?;
+    let first = Some(first.iter().map(|message| event(message)).collect::<String>().into_bytes());
+    let first = first.filter(|first| !first.is_empty());
+    let relay = Relay { first, body: Some(body), events: Events::default(), watch, is_mended };
+    Response::from_stream(unfold(relay, |mut relay| async move {
+        let chunk = relay.next().await?;
+        Some((Ok::<_, Error>(chunk), relay))
+    }))
+}
+
+/// A message as an event.
+pub fn event(message: &str) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}
+
+impl Relay {
+    /// The next bytes.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let body = self.body.as_mut()?;
+        if let Some(Ok(chunk)) = body.next().await {
+            let watch = &mut self.watch;
+            self.events.push(&chunk, |text| messages(text).into_iter().for_each(|message| watch.saw(message)));
+            return Some(chunk);
+        }
+        self.body = None;
+        if self.events.overlooked() {
+            // It may have been the answer.
+            self.watch.saw_something();
+        }
+        // Whoever can come back for the rest will.
+        let is_final = self.is_mended && !self.events.can_resume();
+        let missing = if is_final { self.watch.ended_early(ENDED_EARLY) } else { Vec::new() };
+        if missing.is_empty() {
+            return None;
+        }
+        let mut last = String::new();
+        if self.events.is_within_event() {
+            // Half an event can't be taken back. One of another type is no message.
+            last.push_str("\nevent: broken\n\n");
+        }
+        let texts = missing.iter().filter_map(|response| serde_json::to_string(response).ok());
+        texts.for_each(|text| last.push_str(&event(&text)));
+        Some(last.into_bytes())
+    }
+}
