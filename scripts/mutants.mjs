@@ -10,9 +10,13 @@ const VERSION = "27.1.0";
 const ROOMS = [
   ...[
     ...["alarm", "allowance", "answer", "bucket", "decision", "demand", "give_back", "memory"],
-    ...["policy", "question", "operator", "quota", "returns", "row", "slots", "spacing", "standing"],
+    ...["policy", "question", "operator", "quota", "returns", "row", "session", "slots", "spacing", "standing"],
   ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/refusal/**", "src/config/**", "src/tools/arguments.rs"],
+  ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "passing", "retry_after", "sse"].map(
+    (room) => `src/upstream/${room}.rs`,
+  ),
+  ...["src/door/gateway/judge.rs", "src/door/gateway/outcome.rs", "src/door/media.rs"],
   ...["address", "authorization", "claims", "fault", "jwk", "jws", "key_cache", "mod", "name"].map((room) => `src/caller/${room}.rs`),
 ];
 // Documents change no verdict of these, and a mutant is caught by the first case or never. Nothing else is built.

@@ -193,6 +193,16 @@ mod tests {
     }
 
     #[test]
+    fn what_became_free_by_the_operators_word_may_be_blocked_by_it() {
+        let held = Override { until: 9, blocked: true, ..Override::default() };
+        let by = Some(By { kind: Kind::Blocked, tool: String::new() });
+        let refused = Answer { by, held: Some(held), wait: 1, ..Answer::default() };
+        let free = Question { cost: 0, ..question() };
+        assert_eq!(refused.fault(&free), None);
+        assert!(Answer { held: None, ..refused }.fault(&free).is_some());
+    }
+
+    #[test]
     fn a_refusal_by_a_limit_that_wasnt_asked_for_is_nonsense() {
         let refused = |kind, tool: &str| {
             let by = Some(By { kind, tool: tool.to_owned() });

@@ -259,6 +259,26 @@ mod tests {
     }
 
     #[test]
+    fn of_two_that_tell_the_same_wait_the_callers_own_is_named() {
+        let bucket = policy();
+        let of_tool =
+            |cost| ToolBucket { tool: "render".to_owned(), cost, capacity: bucket.capacity(), refill: bucket.refill() };
+        let question = |tokens: u64| Question { tools: vec![of_tool(tokens * TOKEN)], ..plain(tokens) };
+        let row = asked(None, &question(30), NOW).write;
+        let refused = asked(row, &question(1), NOW).answer;
+        assert_eq!((refused.admitted, refused.by, refused.wait), (false, None, 2 * SECOND));
+    }
+
+    #[test]
+    fn as_many_calls_as_a_quota_allows_fit_at_once() {
+        let mut question = full();
+        question.quotas[0].limit = 3;
+        assert!(asked(None, &question, NOW).answer.admitted);
+        question.quotas[0].limit = 2;
+        assert!(!asked(None, &question, NOW).answer.admitted);
+    }
+
+    #[test]
     fn who_waits_as_long_as_the_longest_says_is_admitted_by_all() {
         let mut question = full();
         question.slots.clear();

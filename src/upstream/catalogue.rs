@@ -60,6 +60,8 @@ pub struct Catalogue {
     pub size: usize,
     /// Whether the server says that it is for this client alone.
     pub is_private: bool,
+    /// Whether it says that it is for anybody.
+    pub is_public: bool,
 }
 
 impl Page {
@@ -72,11 +74,18 @@ impl Page {
 impl Catalogue {
     /// The catalogue of all `pages`, learnt at `now`.
     pub fn new(pages: Vec<Page>, now: u64) -> Self {
+        Self::aged(pages, 0, now)
+    }
+
+    /// The same, where somebody else had it for `age` microseconds.
+    pub fn aged(pages: Vec<Page>, age: u64, now: u64) -> Self {
         let lives = |page: &Page| page.ttl_ms.map_or(GOOD_FOR, |ms| ms.saturating_mul(1_000).min(GOOD_FOR));
-        let until = now.saturating_add(pages.iter().map(lives).min().unwrap_or(GOOD_FOR));
-        let is_private = pages.iter().any(|page| page.cache_scope.as_deref() == Some("private"));
+        let lives = pages.iter().map(lives).min().unwrap_or(GOOD_FOR);
+        let until = now.saturating_add(lives.saturating_sub(age));
+        let scoped = |scope: &'static str| move |page: &Page| page.cache_scope.as_deref() == Some(scope);
+        let (is_private, is_public) = (pages.iter().any(scoped("private")), pages.iter().all(scoped("public")));
         let entries = pages.into_iter().flat_map(|page| page.tools);
-        let mut catalogue = Self { tools: HashMap::new(), learnt: now, until, size: 0, is_private };
+        let mut catalogue = Self { tools: HashMap::new(), learnt: now, until, size: 0, is_private, is_public };
         for Entry { name, input_schema: schema, annotations } in entries {
             let hints = annotations.unwrap_or_default();
             let length = schema.as_ref().map_or(0, |schema| schema.get().len());
@@ -90,6 +99,11 @@ impl Catalogue {
     /// The tool of this name.
     pub fn tool(&self, name: &str) -> Option<Rc<Listed>> {
         self.tools.get(name).cloned()
+    }
+
+    /// For how long it counts from `now` on, in microseconds.
+    pub fn lives(&self, now: u64) -> u64 {
+        self.until.saturating_sub(now)
     }
 
     /// Whether it still counts at `now`. (Whoever asked for it may use it whatever it says.)
@@ -152,6 +166,12 @@ mod tests {
         let long = || vec![json!({"tools": [], "ttlMs": 86_400_000})];
         assert!(good(long(), 300 * SECOND - 1) && !good(long(), 300 * SECOND));
         assert!(!good(vec![json!({"tools": [], "ttlMs": 0})], 0));
+        let old = Catalogue::aged(vec![page(json!({"tools": []}))], 100 * SECOND, 7);
+        assert_eq!(
+            (old.learnt, old.lives(7), old.lives(8), old.lives(300 * SECOND)),
+            (7, 200 * SECOND, 200 * SECOND - 1, 0)
+        );
+        assert_eq!(Catalogue::aged(vec![page(json!({"tools": []}))], 301 * SECOND, 7).lives(7), 0);
         let catalogue = Catalogue::new(vec![page(json!({"tools": []}))], 1_000);
         assert!(!catalogue.is_good(999), "the clock went back");
     }
@@ -161,6 +181,9 @@ mod tests {
         let scoped = |scope: &str| page(json!({"tools": [], "cacheScope": scope}));
         assert!(Catalogue::new(vec![scoped("public"), scoped("private")], 0).is_private);
         assert!(!Catalogue::new(vec![scoped("public")], 0).is_private);
+        let is_public = |pages| Catalogue::new(pages, 0).is_public;
+        assert!(is_public(vec![scoped("public"), scoped("public")]));
+        assert!(!is_public(vec![scoped("public"), page(json!({"tools": []}))]), "what isn't said isn't so");
     }
 
     #[test]

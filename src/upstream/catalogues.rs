@@ -68,6 +68,8 @@ pub struct Catalogues {
     kept: HashMap<Client, Kept>,
     /// Whether it has said that its list is private even to somebody without credentials.
     depends_on_caller: bool,
+    /// Whether it has said that its list has changed, since when what others keep is old.
+    has_changed: bool,
 }
 
 impl Catalogues {
@@ -130,8 +132,23 @@ impl Catalogues {
         }
     }
 
-    /// Everything may have changed.
-    pub fn forget(&mut self) {
+    /// The server says that everything may have changed.
+    pub fn changed(&mut self) {
+        self.has_changed = true;
+        self.forget();
+    }
+
+    /// Whether what others keep of a list for `whose` can be used.
+    pub fn shares(&self, whose: Whose<'_>) -> bool {
+        whose.credential.is_none() && !self.depends_on_caller && !self.has_changed
+    }
+
+    /// What others keep is new again.
+    pub fn shared(&mut self) {
+        self.has_changed = false;
+    }
+
+    fn forget(&mut self) {
         self.kept.clear();
     }
 
@@ -275,8 +292,21 @@ mod tests {
         }
         catalogues.pass(ANYBODY, Some("2"), page("x", json!({})), 9);
         assert!(!knows(&mut catalogues, ANYBODY, "x", 9), "a page by itself is no list");
-        catalogues.forget();
+        catalogues.changed();
         assert!(!knows(&mut catalogues, ANYBODY, "a", 9));
+    }
+
+    #[test]
+    fn what_others_keep_is_used_where_a_list_is_for_anybody_and_hasnt_changed() {
+        let mut catalogues = Catalogues::default();
+        assert!(catalogues.shares(ANYBODY) && !catalogues.shares(with_token("a", "alice")));
+        catalogues.changed();
+        assert!(!catalogues.shares(ANYBODY));
+        catalogues.shared();
+        assert!(catalogues.shares(ANYBODY));
+        let private = page("mine", json!({"cacheScope": "private"}));
+        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
+        assert!(!catalogues.shares(ANYBODY));
     }
 
     #[test]

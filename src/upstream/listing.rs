@@ -6,11 +6,15 @@ use super::client::{Answer, Client, Outgoing};
 use super::credential::Credential;
 use super::headers::Pairs;
 use super::passing::{messages, Passing};
+use super::shared_cache::{self, Stored};
 use super::sse::Events;
 use crate::platform::{now_us, random_id};
+use base64::prelude::{Engine as _, BASE64_URL_SAFE_NO_PAD};
 use futures_util::future::{select, Either};
 use futures_util::StreamExt as _;
+use serde_json::value::RawValue;
 use serde_json::{json, Map, Value};
+use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
@@ -47,6 +51,8 @@ pub struct Listing {
     pub credential: Credential,
     /// The caller.
     pub caller: String,
+    /// Where Sluice itself is: what it keeps for others has an address there.
+    pub own: Url,
 }
 
 impl Listing {
@@ -75,8 +81,9 @@ impl Listing {
             let (ask, look) = CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, now));
             if ask {
                 let listing = self.clone();
+                let is_first = since.is_none();
                 // After this request, if it must be: a client that goes away takes no list with it.
-                context.wait_until(async move { listing.load().await });
+                context.wait_until(async move { listing.load(is_first).await });
             }
             match look {
                 Look::Known(catalogue) => return Some(catalogue),
@@ -94,28 +101,60 @@ impl Listing {
         Whose { credential: self.credential, caller: &self.caller }
     }
 
-    async fn load(&self) {
-        let list = pin!(self.list());
-        let pages = match select(list, Delay::from(Duration::from_millis(DEADLINE_MS))).await {
-            Either::Left((pages, _)) => pages,
-            Either::Right(((), _)) => None,
+    /// Has the list from whoever has it; from the server itself when somebody found that what is kept is old.
+    async fn load(&self, may_be_kept: bool) {
+        let shares = CATALOGUES.with_borrow(|catalogues| catalogues.shares(self.whose()));
+        let kept = if may_be_kept && shares { self.kept().await } else { None };
+        let catalogue = match kept {
+            Some(kept) => Some(kept),
+            None => self.told().await,
         };
-        let now = now_us();
-        let catalogue = pages.map(|pages| Catalogue::new(pages, now));
-        CATALOGUES.with_borrow_mut(|catalogues| catalogues.settle(self.whose(), catalogue, now));
+        CATALOGUES.with_borrow_mut(|catalogues| catalogues.settle(self.whose(), catalogue, now_us()));
     }
 
-    async fn list(&self) -> Option<Vec<Page>> {
-        let mut pages: Vec<Page> = Vec::new();
+    /// The list that another isolate has kept.
+    async fn kept(&self) -> Option<Catalogue> {
+        let Stored { at, results } = shared_cache::read(&self.address()).await?;
+        let pages: Option<Vec<Page>> = results.iter().map(|result| Page::parse(result.get())).collect();
+        let now = now_us();
+        Some(Catalogue::aged(pages?, now.saturating_sub(at), now)).filter(|kept| kept.lives(now) > 0)
+    }
+
+    /// The list that the server tells, which is kept for others where it may be.
+    async fn told(&self) -> Option<Catalogue> {
+        let list = pin!(self.list());
+        let results = match select(list, Delay::from(Duration::from_millis(DEADLINE_MS))).await {
+            Either::Left((results, _)) => results?,
+            Either::Right(((), _)) => return None,
+        };
+        let pages: Option<Vec<Page>> = results.iter().map(|result| Page::parse(result.get())).collect();
+        let at = now_us();
+        let catalogue = Catalogue::new(pages?, at);
+        if catalogue.is_public && self.credential.is_none() {
+            shared_cache::write(&self.address(), &Stored { at, results }, catalogue.lives(at)).await;
+            CATALOGUES.with_borrow_mut(Catalogues::shared);
+        }
+        Some(catalogue)
+    }
+
+    /// The address of what is kept for others. It leads nowhere.
+    fn address(&self) -> String {
+        let digest = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(self.url.as_str()));
+        format!("{}/.sluice/tools/{digest}", self.own.origin().ascii_serialization())
+    }
+
+    /// The results of `tools/list`, page by page.
+    async fn list(&self) -> Option<Vec<Box<RawValue>>> {
+        let mut results = Vec::new();
         let mut cursor = None;
-        while pages.len() < MOST_PAGES {
+        while results.len() < MOST_PAGES {
             let id = format!("sluice-{}", random_id());
             let answer = self.client.send(&self.request(&id, cursor)).await.ok()?;
-            let page = page(answer, &Value::from(id)).await?;
-            cursor = page.next_cursor.clone();
-            pages.push(page);
+            let result = result(answer, &Value::from(id)).await?;
+            cursor = Page::parse(result.get())?.next_cursor;
+            results.push(result);
             if cursor.is_none() {
-                return Some(pages);
+                return Some(results);
             }
         }
         None
@@ -149,11 +188,11 @@ pub fn passes(whose: Whose<'_>, cursor: Option<&str>, result: &str) {
 
 /// The list has changed, for whomever.
 pub fn changed() {
-    CATALOGUES.with_borrow_mut(Catalogues::forget);
+    CATALOGUES.with_borrow_mut(Catalogues::changed);
 }
 
-/// The page in the answer to the request of this id.
-async fn page(answer: Answer, id: &Value) -> Option<Page> {
+/// The result in the answer to the request of this id.
+async fn result(answer: Answer, id: &Value) -> Option<Box<RawValue>> {
     let is_stream = answer.media_type() == "text/event-stream";
     let (mut events, mut text, mut size) = (Events::default(), Vec::new(), 0_usize);
     let mut response = answer.response;
@@ -169,17 +208,17 @@ async fn page(answer: Answer, id: &Value) -> Option<Page> {
             continue;
         }
         let mut found = None;
-        events.push(&chunk, |message| found = found.take().or_else(|| page_in(message, id)));
+        events.push(&chunk, |message| found = found.take().or_else(|| result_in(message, id)));
         if found.is_some() {
             return found;
         }
     }
-    page_in(&text, id)
+    result_in(&text, id)
 }
 
-fn page_in(text: &[u8], id: &Value) -> Option<Page> {
+fn result_in(text: &[u8], id: &Value) -> Option<Box<RawValue>> {
     messages(text).into_iter().find_map(|message| match message {
-        Passing::Answer { id: of, result: Some(result) } if of == *id => Page::parse(result),
+        Passing::Answer { id: of, result: Some(result) } if of == *id => RawValue::from_string(result.to_owned()).ok(),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@
 //! Pure: `headers.rs` (which go on and come back), `credential.rs` (whose they are), `cors.rs` (what browser pages may do),
 //! `retry_after.rs` and `backoff.rs` (when to try again), `health.rs` (who was asked for a pause), `sse.rs` and `passing.rs` (what
 //! passes by), `catalogue.rs` and `catalogues.rs` (its tools). Beyond that: `client.rs` sends, `patience.rs` tries again, `listing.rs` asks for the
-//! tools, `relay.rs` has an answer pass
+//! tools, `shared_cache.rs` keeps what anybody may have of them, `relay.rs` has an answer pass
 //! while `watch.rs` looks at it.
 
 pub mod backoff;
@@ -21,5 +21,6 @@ pub mod passing;
 pub mod patience;
 pub mod relay;
 pub mod retry_after;
+pub mod shared_cache;
 pub mod sse;
 pub mod watch;

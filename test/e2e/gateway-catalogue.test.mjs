@@ -310,6 +310,26 @@ describe("a list is of those with the same credentials:", () => {
   });
 });
 
+test("a list that is for anybody is kept for the isolates to come, and others aren't", async () => {
+  const upstream = await scripted.start();
+  const vars = { ...SLOW, MCP_UPSTREAM: String(upstream.url) };
+  try {
+    for (const [list, asked] of [[{ cacheScope: "public" }, 1], [{}, 2], [{ cacheScope: "private" }, 2]]) {
+      upstream.list = list;
+      // Under an address of its own, since what is kept outlives the Worker.
+      await using sluice = await startInWrangler({ vars });
+      const who = { address: "192.0.2.1" };
+      came(await call(sluice, who), "hello");
+      await sluice.update({ vars: { LATER: "1" } });
+      came(await call(sluice, who), "hello");
+      assert.equal(upstream.lists().length, asked, JSON.stringify(list));
+      upstream.forget();
+    }
+  } finally {
+    await upstream.close();
+  }
+});
+
 describe("a list is dropped", () => {
   const both = gateway();
   const CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };

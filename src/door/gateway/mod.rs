@@ -208,16 +208,19 @@ impl Gateway<'_> {
             url.set_path(path);
             url.set_query(None);
         }
-        let own = Url::parse(self.url).ok();
-        let scheme = own.as_ref().map_or("https", Url::scheme);
-        let host = own.as_ref().and_then(|own| {
-            let host = own.host_str()?;
-            Some(own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
-        });
+        let own = self.own();
+        let host = own.host_str().unwrap_or_default();
+        let host = own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let address = self.header(address::ADDRESS_HEADER);
-        let who = (scheme, host.as_deref().unwrap_or_default());
+        let who = (own.scheme(), host.as_str());
         let headers = sent_on(&self.headers, &self.upstream.auth, address.as_deref(), who);
         Outgoing { method: method.to_string(), url, headers, body }
+    }
+
+    /// Where Sluice itself is.
+    fn own(&self) -> Url {
+        // The runtime gives no address that isn't one.
+        Url::parse(self.url).unwrap_or_else(|_| self.upstream.url.clone())
     }
 
     /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.

@@ -80,6 +80,7 @@ impl Gateway<'_> {
             meta: first.meta.clone(),
             credential: batch.credential,
             caller: batch.caller.key.name().to_owned(),
+            own: self.own(),
         });
         let mut catalogue = match &listing {
             Some(listing) => listing.known(context).await,
