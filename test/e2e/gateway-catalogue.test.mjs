@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { atOnce, metrics, pass, ran, refusalOf, until } from "./calls.mjs";
-import { ask, call, caller, came, events, gateway, left, pair, text } from "./upstreams/gateway.mjs";
+import { start as startInWrangler } from "./harness.mjs";
+import { SLOW, ask, call, caller, came, events, gateway, left, pair, text } from "./upstreams/gateway.mjs";
 import { ECHO, anyTool, event, json, onCall, result, start as scripted, stream } from "./upstreams/scripted.mjs";
 
 const MODERN = {
@@ -311,7 +312,7 @@ describe("a list is of those with the same credentials:", () => {
 });
 
 test("a list that is for anybody is kept for the isolates to come, and others aren't", async () => {
-  const upstream = await scripted.start();
+  const upstream = await scripted();
   const vars = { ...SLOW, MCP_UPSTREAM: String(upstream.url) };
   try {
     for (const [list, asked] of [[{ cacheScope: "public" }, 1], [{}, 2], [{ cacheScope: "private" }, 2]]) {
