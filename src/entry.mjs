@@ -20,12 +20,30 @@ function internalError() {
   return Response.json({ jsonrpc: "2.0", error }, { status: 500 });
 }
 
+/** Whether the instance that a request runs in is broken. */
+const isBroken = (instanceId) => mark().criticalError || mark().instanceId !== instanceId;
+
+/**
+ * An answer that is streamed goes on when the guard is done, so it is watched from outside: the stream of a broken instance would never
+ * end.
+ */
+function watched(response, instanceId) {
+  if (!response.body || !response.headers.get("content-type")?.startsWith("text/event-stream")) return response;
+  const { readable, writable } = new IdentityTransformStream();
+  const broken = new AbortController();
+  const timer = setInterval(() => {
+    if (isBroken(instanceId)) broken.abort(new Error("the instance is broken"));
+  }, WATCH_MS);
+  const piped = response.body.pipeTo(writable, { signal: broken.signal });
+  piped.catch(() => {}).finally(() => clearInterval(timer));
+  return new Response(readable, response);
+}
+
 /** Settles with an answer as soon as the instance that a request runs in is found broken. */
-function brokenInstance(signal) {
-  const { instanceId } = mark();
+function brokenInstance(instanceId, signal) {
   return new Promise((resolve) => {
     const timer = setInterval(() => {
-      if (mark().criticalError || mark().instanceId !== instanceId) resolve(internalError());
+      if (isBroken(instanceId)) resolve(internalError());
     }, WATCH_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
   });
@@ -37,7 +55,8 @@ export default {
     try {
       // The shim's own entrypoint: it is what puts a new instance in the place of a broken one.
       const answer = new Entrypoint(context, env).fetch(request);
-      return await Promise.race([answer, brokenInstance(done.signal)]);
+      const { instanceId } = mark();
+      return watched(await Promise.race([answer, brokenInstance(instanceId, done.signal)]), instanceId);
     } catch (error) {
       console.error("The request failed outside of Rust's reach:", error);
       // A trap that no panic announced, such as an overflow of the stack.

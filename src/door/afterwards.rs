@@ -71,6 +71,30 @@ pub fn give_back(env: &Env, context: &Context, returns: Vec<(String, Return)>) {
     });
 }
 
+/// Calls that were charged and aren't sent yet. Dropping this gives back what they were charged.
+pub struct Unsent(oneshot::Sender<()>);
+
+impl Unsent {
+    /// They are being sent.
+    pub fn sent(self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Registers the giving back of `returns`, in case their calls are never sent: a client may go away while they are held back.
+pub fn give_back_unsent(env: &Env, context: &Context, returns: Vec<(String, Return)>) -> Unsent {
+    let (sender, is_sent) = oneshot::channel();
+    let env = env.clone();
+    context.wait_until(async move {
+        if is_sent.await.is_err() {
+            for (name, back) in returns {
+                send(&env, &name, &back).await;
+            }
+        }
+    });
+    Unsent(sender)
+}
+
 async fn send(env: &Env, name: &str, back: &Return) {
     match give(env, name, back, DEADLINE_MS).await {
         Ok(rows) => count(|counts| {

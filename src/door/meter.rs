@@ -12,7 +12,7 @@ use crate::limiter::demand::question;
 use crate::limiter::policy::TOKEN;
 use crate::limiter::question::Question;
 use crate::limiter::returns::Return;
-use crate::limiter::session::session;
+use crate::limiter::session::session as of_session;
 use crate::limiter::spacing::{spacings, Spacing};
 use crate::limiter::standing::{policy_item, Standing};
 use crate::platform::{now_us, random_id};
@@ -97,8 +97,12 @@ impl<'a> Meter<'a> {
         let mut asked = question(&subject.limits, calls.iter().map(|call| (call.tool, &*call.settings)), lease_us);
         let policies = policies(&asked, &subject, &spacings);
         let cost = cost(calls, &asked);
-        let wants_verdict =
-            !asked.is_free() || cost > 0 && subject.shared.is_some() || calls.iter().any(|call| call.needs_allowance);
+        let per_session = config.upstream.as_ref().and_then(|upstream| upstream.max_in_flight_session);
+        let session = per_session.zip(occasion.session);
+        let wants_verdict = !asked.is_free()
+            || cost > 0 && subject.shared.is_some()
+            || session.is_some()
+            || calls.iter().any(|call| call.needs_allowance);
         let limited = !policies.is_empty();
         let (Some(first), true, true) = (calls.first(), limited, wants_verdict || !spacings.is_empty()) else {
             let standing = if limited { tools::Standing::Unknown } else { tools::Standing::Unlimited };
@@ -112,14 +116,11 @@ impl<'a> Meter<'a> {
         if asked.lease.is_some() || !spacings.is_empty() || occasion.may_go_back {
             asked.id = Some(random_id());
         }
-        let per_session = config.upstream.as_ref().and_then(|upstream| upstream.max_in_flight_session);
-        let session = per_session
-            .zip(occasion.session)
-            .map(|(limit, id)| session(id, limit, calls.len() as u64, lease_us, random_id()));
+        let session = session.map(|(limit, id)| of_session(id, limit, calls.len() as u64, lease_us, random_id()));
         let end_later = |name: &str, id| afterwards::end_later(env, context, client.clone(), name, id, lease_us);
         let own = asked.id.filter(|_| asked.lease.is_some()).map(|id| end_later(key.name(), id));
-        let of_session = session.as_ref().and_then(|(name, asked)| Some(end_later(name, asked.id?)));
-        let leases: Vec<Running> = own.into_iter().chain(of_session).collect();
+        let its = session.as_ref().and_then(|(name, asked)| Some(end_later(name, asked.id?)));
+        let leases: Vec<Running> = own.into_iter().chain(its).collect();
         let admission = Admission {
             name: key.name(),
             whose: subject.whose,

@@ -56,7 +56,7 @@ impl Reply {
     }
 
     /// The same as the only event of a stream, for a client that takes nothing else.
-    pub fn as_event(mut self) -> Self {
+    pub fn into_event(mut self) -> Self {
         if let Some(body) = self.body.take_if(|_| self.headers.contains(&("content-type", JSON.to_owned()))) {
             self.headers.retain(|(name, _)| *name != "content-type");
             self.headers.push(("content-type", "text/event-stream".to_owned()));

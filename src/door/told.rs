@@ -17,20 +17,23 @@ pub struct Told {
 impl Told {
     /// What `metered` comes to where refusals have this form.
     pub fn new(metered: &Metered<'_>, form: RefusalForm) -> Self {
-        let refused = metered.verdict.as_ref().err().map(|refusal| Self::of_refusal(refusal, form));
         let standing = metered.standing.as_ref().map(|standing| standing.header());
-        Self { policies: metered.policies.clone(), standing, ..refused.unwrap_or_else(Self::nothing) }
+        let told = Self { policies: metered.policies.clone(), standing, refused: None };
+        match &metered.verdict {
+            Ok(_) => told,
+            Err(refusal) => told.with_refusal(refusal, form),
+        }
     }
 
-    /// Nothing to tell.
-    pub fn nothing() -> Self {
-        Self { policies: Vec::new(), standing: None, refused: None }
+    /// The same where what is left isn't known.
+    pub fn without_standing(&self) -> Self {
+        Self { standing: None, ..self.clone() }
     }
 
-    /// What a refusal by somebody else comes to.
-    pub fn of_refusal(refusal: &Refusal<'_>, form: RefusalForm) -> Self {
+    /// The same when it comes to this refusal after all.
+    pub fn with_refusal(self, refusal: &Refusal<'_>, form: RefusalForm) -> Self {
         let refused = (form == RefusalForm::Http).then(|| (refusal.http_status(), refusal.retry_after_seconds()));
-        Self { refused, ..Self::nothing() }
+        Self { refused, ..self }
     }
 
     /// The fields.

@@ -199,6 +199,7 @@ mod tests {
         let refused = Answer { by, held: Some(held), wait: 1, ..Answer::default() };
         let free = Question { cost: 0, ..question() };
         assert_eq!(refused.fault(&free), None);
+        assert!(Answer { wait: 0, ..refused.clone() }.fault(&free).is_some(), "until that is over");
         assert!(Answer { held: None, ..refused }.fault(&free).is_some());
     }
 

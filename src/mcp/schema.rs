@@ -10,8 +10,9 @@ use serde_json::Value;
 /// Where a schema is kept for the compiler.
 const LOCATION: &str = "https://sluice.invalid/arguments.json";
 
-/// How many faults are told of one call.
+/// How many faults are told of one call, and how many are looked at.
 const MOST_FAULTS: usize = 5;
+const MOST_LOOKED_AT: usize = 100;
 
 /// A schema that can be used.
 pub struct Schema {
@@ -26,9 +27,9 @@ impl Schema {
         let mut compiler = Compiler::new();
         compiler.set_default_draft(Draft::V2020_12);
         let mut schemas = Schemas::new();
-        let added = compiler.add_resource(LOCATION, source.clone());
-        let compiled = added.and_then(|()| compiler.compile(LOCATION, &mut schemas));
-        compiled.map(|index| Self { source, schemas, index }).map_err(|error| error.to_string())
+        compiler.add_resource(LOCATION, source.clone()).map_err(|error| error.to_string())?;
+        let index = compiler.compile(LOCATION, &mut schemas).map_err(|error| error.to_string())?;
+        Ok(Self { source, schemas, index })
     }
 
     /// The schema as it is published.
@@ -58,6 +59,9 @@ fn told(error: &ValidationError<'_, '_>) -> String {
 }
 
 fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
+    if faults.len() >= MOST_LOOKED_AT {
+        return;
+    }
     // Of alternatives, what each of them would have wanted says less than that none of them fits.
     let alternatives = matches!(error.kind, ErrorKind::AnyOf | ErrorKind::OneOf(_) | ErrorKind::Contains);
     if !error.causes.is_empty() && !alternatives {

@@ -4,6 +4,7 @@ use crate::limiter::policy::SECOND;
 use crate::mcp::schema::Schema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::Value;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,18 +12,26 @@ use std::rc::Rc;
 /// For how long a list is good when it says nothing else, and at the most, in microseconds.
 const GOOD_FOR: u64 = 300 * SECOND;
 
+/// The largest schema that is used, in bytes, and the most references in it: each is followed within the last one.
+const LARGEST_SCHEMA: usize = 64 << 10;
+const MOST_REFERENCES: usize = 200;
+
+/// The most values in arguments that are checked: each of them can be wrong, and every fault is kept until all are found.
+const MOST_VALUES: usize = 10_000;
+
 /// One page of a list, as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
-    tools: Vec<Entry>,
+    /// Each is read by itself: one that is odd is no reason to know none.
+    tools: Vec<Box<RawValue>>,
     /// Where the next page is, if there is one.
     #[serde(default)]
     pub next_cursor: Option<String>,
     #[serde(default)]
-    ttl_ms: Option<u64>,
+    ttl_ms: Value,
     #[serde(default)]
-    cache_scope: Option<String>,
+    cache_scope: Value,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -32,14 +41,7 @@ struct Entry {
     #[serde(default)]
     input_schema: Option<Box<RawValue>>,
     #[serde(default)]
-    annotations: Option<Annotations>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Annotations {
-    read_only_hint: bool,
-    idempotent_hint: bool,
+    annotations: Value,
 }
 
 /// A tool of the server behind.
@@ -79,18 +81,22 @@ impl Catalogue {
 
     /// The same, where somebody else had it for `age` microseconds.
     pub fn aged(pages: Vec<Page>, age: u64, now: u64) -> Self {
-        let lives = |page: &Page| page.ttl_ms.map_or(GOOD_FOR, |ms| ms.saturating_mul(1_000).min(GOOD_FOR));
+        let lives = |page: &Page| match page.ttl_ms.as_f64() {
+            Some(ms) if ms >= 0.0 => ((ms * 1_000.0) as u64).min(GOOD_FOR),
+            _ => GOOD_FOR,
+        };
         let lives = pages.iter().map(lives).min().unwrap_or(GOOD_FOR);
         let until = now.saturating_add(lives.saturating_sub(age));
-        let scoped = |scope: &'static str| move |page: &Page| page.cache_scope.as_deref() == Some(scope);
+        let scoped = |scope: &'static str| move |page: &Page| page.cache_scope.as_str() == Some(scope);
         let (is_private, is_public) = (pages.iter().any(scoped("private")), pages.iter().all(scoped("public")));
-        let entries = pages.into_iter().flat_map(|page| page.tools);
+        let tools = pages.into_iter().flat_map(|page| page.tools);
+        let entries = tools.filter_map(|tool| serde_json::from_str::<Entry>(tool.get()).ok());
         let mut catalogue = Self { tools: HashMap::new(), learnt: now, until, size: 0, is_private, is_public };
         for Entry { name, input_schema: schema, annotations } in entries {
-            let hints = annotations.unwrap_or_default();
+            let hinted = |hint: &str| annotations.get(hint) == Some(&Value::Bool(true));
             let length = schema.as_ref().map_or(0, |schema| schema.get().len());
             catalogue.size = catalogue.size.saturating_add(name.len()).saturating_add(length);
-            let is_repeatable = hints.read_only_hint || hints.idempotent_hint;
+            let is_repeatable = hinted("readOnlyHint") || hinted("idempotentHint");
             catalogue.tools.insert(name, Rc::new(Listed { schema, compiled: OnceCell::new(), is_repeatable }));
         }
         catalogue
@@ -113,20 +119,38 @@ impl Catalogue {
 }
 
 impl Listed {
-    /// What arguments have to fit; None when there is nothing that could be used.
-    pub fn schema(&self) -> Option<&Schema> {
+    /// What these arguments have to fit; None when there is nothing that could be used, or too much.
+    pub fn schema(&self, arguments: &Value) -> Option<&Schema> {
+        if !fits_into(&mut { MOST_VALUES }, arguments) {
+            return None;
+        }
         let compile = || {
-            let source = serde_json::from_str(self.schema.as_ref()?.get()).ok()?;
+            let text = self.schema.as_ref()?.get();
+            let fits = text.len() <= LARGEST_SCHEMA && text.matches("ef\"").count() <= MOST_REFERENCES;
+            let source = serde_json::from_str(text).ok().filter(|_| fits)?;
             Schema::compile(source).ok()
         };
         self.compiled.get_or_init(compile).as_ref()
     }
 }
 
+/// Whether a value and all within it are no more than are `left`.
+fn fits_into(left: &mut usize, value: &Value) -> bool {
+    let Some(less) = left.checked_sub(1) else {
+        return false;
+    };
+    *left = less;
+    match value {
+        Value::Array(values) => values.iter().all(|value| fits_into(left, value)),
+        Value::Object(members) => members.values().all(|value| fits_into(left, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{json, Value};
+    use serde_json::json;
 
     fn page(value: Value) -> Page {
         Page::parse(&value.to_string()).unwrap()
@@ -145,9 +169,9 @@ mod tests {
         ]}));
         let catalogue = Catalogue::new(vec![first, second], 7);
         let tool = |name| catalogue.tool(name).unwrap();
-        assert!(tool("echo").schema().unwrap().check("echo", &json!({})).is_err());
-        assert!(tool("look").schema().unwrap().check("look", &json!({})).is_ok());
-        assert!(tool("put").schema().is_none() && tool("odd").schema().is_none());
+        assert!(tool("echo").schema(&json!({})).unwrap().check("echo", &json!({})).is_err());
+        assert!(tool("look").schema(&json!({})).unwrap().check("look", &json!({})).is_ok());
+        assert!(tool("put").schema(&json!({})).is_none() && tool("odd").schema(&json!({})).is_none());
         let repeatable = ["echo", "look", "put", "odd"].map(|name| tool(name).is_repeatable);
         assert_eq!(repeatable, [false, true, true, false]);
         assert!(catalogue.tool("nothing").is_none());
@@ -187,8 +211,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_odd_in_a_list_doesnt_spoil_the_rest() {
+        let odd = page(json!({"ttlMs": 1.5, "cacheScope": 7, "tools": [
+            {"title": "no name"}, 7, {"name": "echo", "annotations": {"readOnlyHint": null, "idempotentHint": true}},
+        ]}));
+        let catalogue = Catalogue::new(vec![odd], 0);
+        assert!(catalogue.tool("echo").unwrap().is_repeatable);
+        assert!(catalogue.is_good(1_499) && !catalogue.is_good(1_500));
+        assert!(Catalogue::new(vec![page(json!({"tools": [], "ttlMs": "soon"}))], 0).is_good(299 * SECOND));
+        assert!(Catalogue::new(vec![page(json!({"tools": [], "ttlMs": -5}))], 0).is_good(299 * SECOND));
+    }
+
+    #[test]
+    fn a_schema_or_arguments_that_would_take_too_much_arent_used() {
+        let usable = |schema: Value, arguments: &Value| {
+            let list = page(json!({"tools": [{"name": "a", "inputSchema": schema}]}));
+            Catalogue::new(vec![list], 0).tool("a").unwrap().schema(arguments).is_some()
+        };
+        let (plain, none) = (json!({"type": "object"}), json!({}));
+        assert!(usable(plain.clone(), &none));
+        let title = |length: usize| json!({"title": "x".repeat(length)});
+        assert!(usable(title(65_536 - 12), &none) && !usable(title(65_536 - 11), &none));
+        let chain = |length: usize| {
+            let link = |n: usize| (n.to_string(), json!({ "$ref": format!("#/$defs/{}", n + 1) }));
+            let mut links: serde_json::Map<_, _> = (0..length).map(link).collect();
+            links.insert(length.to_string(), json!({}));
+            json!({"$defs": links})
+        };
+        assert!(usable(chain(200), &none) && !usable(chain(201), &none));
+        let many = |count: usize| json!({"a": vec![1; count]});
+        assert!(usable(plain.clone(), &many(9_998)) && !usable(plain, &many(9_999)));
+    }
+
+    #[test]
     fn what_is_no_list_is_no_page() {
-        for result in ["7", "{}", r#"{"tools":{}}"#, r#"{"tools":[{"title":"no name"}]}"#, "{"] {
+        for result in ["7", "{}", r#"{"tools":{}}"#, "{"] {
             assert!(Page::parse(result).is_none(), "{result}");
         }
     }

@@ -5,6 +5,7 @@
 
 use super::catalogue::{Catalogue, Page};
 use super::credential::Credential;
+use super::pages::Pages;
 use crate::limiter::policy::SECOND;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,9 +15,6 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// What a single one may take, in bytes.
 pub const LARGEST: usize = 2 << 20;
-
-/// The most pages of one list.
-pub const MOST_PAGES: usize = 100;
 
 /// For how long nobody asks again for a list that couldn't be had or didn't have a tool, in microseconds.
 const PAUSE: u64 = 10 * SECOND;
@@ -59,7 +57,7 @@ struct Kept {
     /// When it was last asked for since a tool wasn't in it.
     sought: Option<u64>,
     /// The pages so far of a list that passes by.
-    passing: Option<(String, Vec<Page>)>,
+    passing: Pages,
 }
 
 /// All that is known of the tools of the server behind.
@@ -104,8 +102,15 @@ impl Catalogues {
         seek
     }
 
-    /// Keeps what was asked for, or at `now` that it can't be had.
+    /// Keeps what was asked for, or at `now` that it can't be had. What the server has said meanwhile to have changed is old: then
+    /// nobody is asking any more, and whoever waits asks again.
     pub fn settle(&mut self, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
+        if self.kept(whose, now).asking.is_some() {
+            self.keep(whose, catalogue, now);
+        }
+    }
+
+    fn keep(&mut self, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
         match catalogue {
             Some(catalogue) if catalogue.size <= LARGEST => self.learn(whose, catalogue, now),
             Some(_) | None => {
@@ -117,18 +122,8 @@ impl Catalogues {
 
     /// A page passed by at `now` that was asked for with `cursor`.
     pub fn pass(&mut self, whose: Whose<'_>, cursor: Option<&str>, page: Page, now: u64) {
-        let kept = self.kept(whose, now);
-        let mut pages = match (cursor, kept.passing.take()) {
-            (None, _) => Vec::new(),
-            (Some(cursor), Some((next, pages))) if next == cursor && pages.len() < MOST_PAGES => pages,
-            // The pages before it passed by somewhere else.
-            (Some(_), _) => return,
-        };
-        let next = page.next_cursor.clone();
-        pages.push(page);
-        match next {
-            Some(next) => kept.passing = Some((next, pages)),
-            None => self.settle(whose, Some(Catalogue::new(pages, now)), now),
+        if let Some(pages) = self.kept(whose, now).passing.add(cursor, page) {
+            self.keep(whose, Some(Catalogue::new(pages, now)), now);
         }
     }
 
@@ -209,6 +204,12 @@ mod tests {
         Some(Catalogue::new(vec![page(tool, json!({}))], now))
     }
 
+    /// Somebody asks, and is told.
+    fn learn(catalogues: &mut Catalogues, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
+        catalogues.kept(whose, now).asking = Some(now);
+        catalogues.settle(whose, catalogue, now);
+    }
+
     fn knows(catalogues: &mut Catalogues, whose: Whose<'_>, tool: &str, now: u64) -> bool {
         matches!(catalogues.look(whose, None, now).1, Look::Known(found) if found.tool(tool).is_some())
     }
@@ -218,7 +219,7 @@ mod tests {
         let mut catalogues = Catalogues::default();
         assert!(matches!(catalogues.look(ANYBODY, None, 5), (true, Look::Wait)));
         assert!(matches!(catalogues.look(SOMEBODY_ELSE, None, 6), (false, Look::Wait)));
-        catalogues.settle(ANYBODY, list("echo", 7), 7);
+        learn(&mut catalogues, ANYBODY, list("echo", 7), 7);
         assert!(knows(&mut catalogues, SOMEBODY_ELSE, "echo", 8));
         assert!(!knows(&mut catalogues, ANYBODY, "echo", 7 + 300 * SECOND));
     }
@@ -227,7 +228,7 @@ mod tests {
     fn a_list_that_cant_be_had_is_asked_for_again_after_a_while() {
         let mut catalogues = Catalogues::default();
         assert!(catalogues.look(ANYBODY, None, 5).0);
-        catalogues.settle(ANYBODY, None, 6);
+        learn(&mut catalogues, ANYBODY, None, 6);
         assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE), (false, Look::Unknown)));
         assert!(matches!(catalogues.look(ANYBODY, None, 6 + PAUSE), (true, Look::Wait)));
         assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE + LOST_AFTER), (false, Look::Wait)));
@@ -235,19 +236,19 @@ mod tests {
         let large = json!({"title": "x".repeat(LARGEST)});
         let tools = json!({"tools": [{"name": "a", "inputSchema": large}]});
         let page = Page::parse(&tools.to_string()).unwrap();
-        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![page], 7)), 7);
+        learn(&mut catalogues, ANYBODY, Some(Catalogue::new(vec![page], 7)), 7);
         assert!(matches!(catalogues.look(ANYBODY, None, 8), (false, Look::Unknown)), "it is too large");
     }
 
     #[test]
     fn a_newer_one_can_be_asked_for_and_the_old_stays_while_that_fails() {
         let mut catalogues = Catalogues::default();
-        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        learn(&mut catalogues, ANYBODY, list("echo", 5), 5);
         assert!(matches!(catalogues.look(ANYBODY, Some(6), 6), (true, Look::Wait)));
-        catalogues.settle(ANYBODY, None, 7);
+        learn(&mut catalogues, ANYBODY, None, 7);
         assert!(matches!(catalogues.look(ANYBODY, Some(6), 8), (false, Look::Unknown)));
         assert!(knows(&mut catalogues, ANYBODY, "echo", 8));
-        catalogues.settle(ANYBODY, list("add", 9), 9);
+        learn(&mut catalogues, ANYBODY, list("add", 9), 9);
         assert!(
             matches!(catalogues.look(ANYBODY, Some(6), 9), (false, Look::Known(found)) if found.tool("add").is_some())
         );
@@ -258,7 +259,7 @@ mod tests {
         let mut catalogues = Catalogues::default();
         assert!(catalogues.look(ANYBODY, None, 5).0);
         let old = Catalogue::new(vec![page("echo", json!({"ttlMs": 0}))], 6);
-        catalogues.settle(ANYBODY, Some(old), 6);
+        learn(&mut catalogues, ANYBODY, Some(old), 6);
         assert!(matches!(catalogues.look(ANYBODY, Some(5), 7), (false, Look::Known(_))));
         assert!(matches!(catalogues.look(ANYBODY, None, 7), (true, Look::Wait)));
     }
@@ -267,14 +268,14 @@ mod tests {
     fn what_depends_on_who_asks_is_for_nobody_else() {
         let mut catalogues = Catalogues::default();
         let (alice, bob) = (with_token("a", "alice"), with_token("b", "bob"));
-        catalogues.settle(alice, list("secret", 5), 5);
+        learn(&mut catalogues, alice, list("secret", 5), 5);
         assert!(knows(&mut catalogues, alice, "secret", 6));
         for other in [bob, ANYBODY, with_token("a", "bob"), with_token("b", "alice")] {
             assert!(!knows(&mut catalogues, other, "secret", 6));
         }
-        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        learn(&mut catalogues, ANYBODY, list("echo", 5), 5);
         let private = page("mine", json!({"cacheScope": "private"}));
-        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
+        learn(&mut catalogues, ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
         assert!(knows(&mut catalogues, ANYBODY, "mine", 7));
         assert!(!knows(&mut catalogues, SOMEBODY_ELSE, "mine", 7) && !knows(&mut catalogues, SOMEBODY_ELSE, "echo", 7));
     }
@@ -282,18 +283,23 @@ mod tests {
     #[test]
     fn a_list_that_passes_by_is_learnt_when_all_its_pages_have() {
         let mut catalogues = Catalogues::default();
-        let next = |cursor: &str| json!({ "nextCursor": cursor });
-        catalogues.pass(ANYBODY, None, page("a", next("2")), 5);
-        catalogues.pass(ANYBODY, Some("2"), page("b", next("3")), 6);
+        catalogues.pass(ANYBODY, None, page("a", json!({"nextCursor": "2"})), 5);
         assert!(!knows(&mut catalogues, ANYBODY, "a", 6));
-        catalogues.pass(ANYBODY, Some("3"), page("c", json!({})), 7);
-        for tool in ["a", "b", "c"] {
-            assert!(knows(&mut catalogues, ANYBODY, tool, 8), "{tool}");
-        }
-        catalogues.pass(ANYBODY, Some("2"), page("x", json!({})), 9);
-        assert!(!knows(&mut catalogues, ANYBODY, "x", 9), "a page by itself is no list");
+        catalogues.pass(ANYBODY, Some("2"), page("b", json!({})), 7);
+        assert!(knows(&mut catalogues, ANYBODY, "a", 8) && knows(&mut catalogues, ANYBODY, "b", 8));
         catalogues.changed();
         assert!(!knows(&mut catalogues, ANYBODY, "a", 9));
+    }
+
+    #[test]
+    fn what_was_asked_for_before_the_list_changed_is_old_when_it_comes() {
+        let mut catalogues = Catalogues::default();
+        assert!(catalogues.look(ANYBODY, None, 5).0);
+        catalogues.changed();
+        catalogues.settle(ANYBODY, list("echo", 6), 6);
+        assert!(matches!(catalogues.look(ANYBODY, Some(5), 7), (true, Look::Wait)), "whoever waits asks again");
+        catalogues.settle(ANYBODY, list("add", 8), 8);
+        assert!(knows(&mut catalogues, ANYBODY, "add", 9));
     }
 
     #[test]
@@ -305,23 +311,23 @@ mod tests {
         catalogues.shared();
         assert!(catalogues.shares(ANYBODY));
         let private = page("mine", json!({"cacheScope": "private"}));
-        catalogues.settle(ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
+        learn(&mut catalogues, ANYBODY, Some(Catalogue::new(vec![private], 6)), 6);
         assert!(!catalogues.shares(ANYBODY));
     }
 
     #[test]
     fn a_tool_that_isnt_there_is_worth_another_question_now_and_then() {
         let mut catalogues = Catalogues::default();
-        catalogues.settle(ANYBODY, list("echo", 5), 5);
+        learn(&mut catalogues, ANYBODY, list("echo", 5), 5);
         assert!(catalogues.seek(ANYBODY, 6));
-        catalogues.settle(ANYBODY, list("echo", 7), 7);
+        learn(&mut catalogues, ANYBODY, list("echo", 7), 7);
         assert!(!catalogues.seek(ANYBODY, 5 + PAUSE) && catalogues.seek(ANYBODY, 6 + PAUSE));
     }
 
     #[test]
     fn clients_that_are_made_up_take_no_room() {
         let mut catalogues = Catalogues::default();
-        catalogues.settle(with_token("good", "a"), list("echo", 5), 5);
+        learn(&mut catalogues, with_token("good", "a"), list("echo", 5), 5);
         for n in 0..MOST_CLIENTS {
             let (_, _) = catalogues.look(with_token(&n.to_string(), "a"), None, 6);
             assert!(catalogues.kept.len() <= MOST_CLIENTS);
@@ -333,7 +339,7 @@ mod tests {
             Catalogue::new(vec![Page::parse(&tools.to_string()).unwrap()], 7)
         };
         for n in 0..10 {
-            catalogues.settle(with_token(&n.to_string(), "a"), Some(large(n)), 7);
+            learn(&mut catalogues, with_token(&n.to_string(), "a"), Some(large(n)), 7);
             let all: usize = catalogues.kept.values().filter_map(|kept| kept.catalogue.as_ref()).map(|c| c.size).sum();
             assert!(all <= MOST_BYTES);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use url::Url;
 use worker::js_sys::Uint8Array;
 use worker::web_sys::{self, AbortController, AbortSignal, RequestRedirect};
-use worker::{console_error, Delay, Fetch, Fetcher, Headers, Request, Response};
+use worker::{console_error, Delay, Fetch, Fetcher, Headers, Request, Response, ResponseBody};
 
 /// The most redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
@@ -69,6 +69,14 @@ impl Answer {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
+    /// Nobody wants the rest. (A body that nobody reads holds a connection.)
+    pub fn discard(self) {
+        if let ResponseBody::Stream(stream) = self.response.body() {
+            // What comes of it doesn't matter.
+            let _ = stream.cancel();
+        }
+    }
+
     /// The media type, without parameters, in lower case; empty when there is none.
     pub fn media_type(&self) -> String {
         let value = self.header("content-type").unwrap_or_default();
@@ -77,6 +85,11 @@ impl Answer {
 }
 
 impl Client {
+    /// Whether the request has been given up.
+    pub fn is_given_up(&self) -> bool {
+        self.signal.as_ref().is_some_and(AbortSignal::aborted)
+    }
+
     /// One attempt. A redirect that keeps the method is followed while it stays on the same origin.
     pub async fn send(&self, outgoing: &Outgoing) -> Result<Answer, Lost> {
         let controller = AbortController::new().map_err(|_| Lost::Connection)?;
@@ -102,10 +115,14 @@ impl Client {
             match answer.status {
                 307 | 308 => {
                     let next = answer.header("location").and_then(|location| url.join(location).ok());
+                    answer.discard();
                     // A path is another door of the same house; another host is another house.
                     url = next.filter(|next| next.origin() == url.origin()).ok_or(Lost::Redirect)?;
                 }
-                301..=303 => return Err(Lost::Redirect),
+                301..=303 => {
+                    answer.discard();
+                    return Err(Lost::Redirect);
+                }
                 _ => return Ok(answer),
             }
         }

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 /// The most origins that are remembered. When there are more, all are forgotten: the next answer tells again.
 const MOST: usize = 1_000;
 
+const ALLOW_ORIGIN: &str = "access-control-allow-origin";
+
 /// Our own headers that a page may read.
 const EXPOSED: &str = "RateLimit, RateLimit-Policy, Retry-After";
 
@@ -17,8 +19,12 @@ pub struct Cors {
 }
 
 impl Cors {
-    /// Remembers what an answer tells `origin`.
+    /// Remembers what an answer tells `origin`. One that tells nothing, as somebody's between would, is no news.
     pub fn hear(&mut self, origin: &str, answer: &Pairs) {
+        let tells = answer.iter().any(|(name, _)| name == ALLOW_ORIGIN);
+        if !tells && self.told.contains_key(origin) {
+            return;
+        }
         if self.told.len() >= MOST && !self.told.contains_key(origin) {
             self.told.clear();
         }
@@ -34,7 +40,7 @@ impl Cors {
 
 /// Lets pages read our own headers too, where they may read the answer at all.
 pub fn expose(headers: &mut Pairs) {
-    if !headers.iter().any(|(name, _)| name == "access-control-allow-origin") {
+    if !headers.iter().any(|(name, _)| name == ALLOW_ORIGIN) {
         return;
     }
     match headers.iter_mut().find(|(name, _)| name == "access-control-expose-headers") {
@@ -62,6 +68,10 @@ mod tests {
         assert_eq!(cors.of("https://a.example"), Some(&allowed));
         assert_eq!(cors.of("https://b.example"), Some(&pairs(&[])));
         assert_eq!(cors.of("https://c.example"), None);
+        cors.hear("https://a.example", &pairs(&[("content-type", "text/html")]));
+        assert_eq!(cors.of("https://a.example"), Some(&allowed));
+        cors.hear("https://a.example", &pairs(&[("access-control-allow-origin", "*")]));
+        assert_eq!(cors.of("https://a.example"), Some(&pairs(&[("access-control-allow-origin", "*")])));
     }
 
     #[test]

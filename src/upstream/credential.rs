@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// Headers that tell nothing of who sent them, and those that begin like this. Everything else may be a credential.
-const PLAIN: [&str; 16] = [
+const PLAIN: [&str; 27] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -20,8 +20,20 @@ const PLAIN: [&str; 16] = [
     "baggage",
     "user-agent",
     "cf-connecting-ip",
+    // Names of single requests, for tracing.
+    "b3",
+    "idempotency-key",
+    "request-id",
+    "sentry-trace",
+    "uber-trace-id",
+    "x-amzn-trace-id",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-request-id",
+    "x-requested-with",
+    "x-trace-id",
 ];
-const PLAIN_PREFIXES: [&str; 3] = ["mcp-", "sec-", "x-forwarded-"];
+const PLAIN_PREFIXES: [&str; 5] = ["mcp-", "sec-", "x-forwarded-", "x-b3-", "x-datadog-"];
 
 /// A digest of all credentials of a request; [`NONE`] for none.
 ///
@@ -70,7 +82,13 @@ mod tests {
 
     #[test]
     fn what_every_client_sends_is_no_credential() {
-        let plain = [("accept", "*/*"), ("mcp-session-id", "x"), ("sec-fetch-mode", "cors"), ("user-agent", "y")];
+        let plain = [
+            ("accept", "*/*"),
+            ("mcp-session-id", "x"),
+            ("sec-fetch-mode", "cors"),
+            ("user-agent", "y"),
+            ("x-request-id", "z"),
+        ];
         assert!(of(&plain).is_none());
         assert_eq!(of(&plain), Credential::NONE);
     }

@@ -55,10 +55,11 @@ pub fn sent_on(headers: &Pairs, auth: &Auth, address: Option<&str>, (scheme, hos
     sent
 }
 
-/// The headers of an answer as they come back.
-pub fn come_back(headers: &Pairs) -> Pairs {
+/// The headers of an answer as they come back. A cookie is a credential like those that go on.
+pub fn come_back(headers: &Pairs, auth: &Auth) -> Pairs {
     let named = named_by_connection(headers);
-    headers.iter().filter(|(name, _)| !is_dropped(name, &named)).cloned().collect()
+    let comes_back = |name: &str| !is_dropped(name, &named) && (name != "set-cookie" || *auth == Auth::Forward);
+    headers.iter().filter(|(name, _)| comes_back(name)).cloned().collect()
 }
 
 fn is_dropped(name: &str, named: &[String]) -> bool {
@@ -110,7 +111,7 @@ mod tests {
         let kept = pairs(&[("accept", "text/event-stream"), ("mcp-session-id", "s")]);
         assert_eq!(sent(&headers, &Auth::Forward, None), kept);
         let back = pairs(&[("connection", "x-once"), ("x-once", "1"), ("content-encoding", "gzip"), ("etag", "e")]);
-        assert_eq!(come_back(&back), pairs(&[("etag", "e")]));
+        assert_eq!(come_back(&back, &Auth::None), pairs(&[("etag", "e")]));
     }
 
     #[test]
@@ -137,5 +138,8 @@ mod tests {
         let token = Auth::Token("t".to_owned());
         let set = pairs(&[("x-api-key", "c"), ("authorization", "Bearer t")]);
         assert_eq!(sent(&headers, &token, None), set);
+        let cookie = pairs(&[("set-cookie", "a=b")]);
+        assert_eq!(come_back(&cookie, &Auth::Forward), cookie);
+        assert!(come_back(&cookie, &Auth::None).is_empty() && come_back(&cookie, &token).is_empty());
     }
 }

@@ -1,10 +1,11 @@
 //! Asks the server behind for its tools, with the client's own headers, and keeps what it tells.
 
 use super::catalogue::{Catalogue, Page};
-use super::catalogues::{Catalogues, Look, Whose, LARGEST, MOST_PAGES};
+use super::catalogues::{Catalogues, Look, Whose, LARGEST};
 use super::client::{Answer, Client, Outgoing};
 use super::credential::Credential;
 use super::headers::Pairs;
+use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
 use super::shared_cache::{self, Stored};
 use super::sse::Events;
@@ -162,7 +163,11 @@ impl Listing {
 
     fn request(&self, id: &str, cursor: Option<String>) -> Outgoing {
         let mut params = Map::new();
-        params.extend(self.meta.clone().map(|meta| ("_meta".to_owned(), meta)));
+        params.extend(self.meta.clone().map(|mut meta| {
+            // It is the call's own.
+            meta.as_object_mut().map(|meta| meta.remove("progressToken"));
+            ("_meta".to_owned(), meta)
+        }));
         params.extend(cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))));
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params });
         let is_of_call = |name: &str| name == "mcp-name" || name.starts_with("mcp-param-");

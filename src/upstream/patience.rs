@@ -23,7 +23,7 @@ const UNSAID: u64 = 5 * SECOND;
 pub struct Patience {
     /// Whether sending it twice does no more than sending it once.
     pub is_repeatable: bool,
-    /// How long it may be held back in all, in microseconds.
+    /// For how long after the first failure it may be sent again, in microseconds.
     pub left_us: u64,
 }
 
@@ -34,6 +34,8 @@ pub enum Fault {
     Pause(u64),
     /// It is lost.
     Lost(Lost),
+    /// It was given up before it was sent.
+    NeverSent,
 }
 
 /// How long a request with these credentials has to wait for the server at `url`, in microseconds; None when it needn't.
@@ -52,9 +54,12 @@ pub async fn send(
     if let Some(pause) = closed_for(&outgoing.url, credential) {
         return Err(Fault::Pause(pause));
     }
-    let Patience { is_repeatable, mut left_us } = patience;
-    let mut failures: u32 = 0;
+    let Patience { is_repeatable, left_us } = patience;
+    let (mut failures, mut first_failure, mut may_have_run): (u32, Option<u64>, Option<Lost>) = (0, None, None);
     loop {
+        if client.is_given_up() {
+            return Err(may_have_run.map_or(Fault::NeverSent, Fault::Lost));
+        }
         let result = client.send(outgoing).await;
         let (asked, floor, safe) = match &result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
@@ -66,17 +71,27 @@ pub async fn send(
             Ok(_) | Err(Lost::Timeout | Lost::Redirect) => (false, None, false),
         };
         failures = failures.saturating_add(1);
-        let wait = backoff::wait(failures, floor.unwrap_or_default(), left_us, random_id()).filter(|_| safe);
+        let now = now_us();
+        let since = *first_failure.get_or_insert(now);
+        let left = left_us.saturating_sub(now.saturating_sub(since));
+        let wait = backoff::wait(failures, floor.unwrap_or_default(), left, random_id()).filter(|_| safe);
         let Some(wait) = wait else {
             if failures > 1 && !asked && result.is_ok() {
                 HEALTH.with_borrow_mut(|health| health.open(&origin(&outgoing.url), credential));
             }
-            return match result {
-                Ok(_) if asked => Err(Fault::Pause(floor.unwrap_or(UNSAID))),
-                result => result.map_err(Fault::Lost),
+            return match (result, may_have_run) {
+                // This attempt did nothing, but one before it may have.
+                (Ok(_), Some(lost)) if asked => Err(Fault::Lost(lost)),
+                (Ok(_), None) if asked => Err(Fault::Pause(floor.unwrap_or(UNSAID))),
+                (result, _) => result.map_err(Fault::Lost),
             };
         };
-        left_us = left_us.saturating_sub(wait);
+        if !asked {
+            may_have_run = Some(Lost::Connection);
+        }
+        if let Ok(answer) = result {
+            answer.discard();
+        }
         Delay::from(Duration::from_micros(wait)).await;
     }
 }

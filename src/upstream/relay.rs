@@ -72,8 +72,8 @@ struct Relay {
 
 /// A stream of events, watched as it passes: `first` are messages that go before it.
 ///
-/// When the stream ends before all that is expected has come, and the client can't come back for the rest, what is missing is told if it
-/// is to be mended.
+/// When the stream breaks off before all that is expected has come, and the client can't come back for the rest, what is missing is told;
+/// also when it just ends, if that is to be mended.
 pub fn events(answer: &mut Answer, first: &[String], watch: Watch, is_mended: bool) -> worker::Result<Response> {
     let body = answer.response.stream()?;
     let first = Some(first.iter().map(|message| event(message)).collect::<String>().into_bytes());
@@ -97,7 +97,9 @@ impl Relay {
             return Some(first);
         }
         let body = self.body.as_mut()?;
-        if let Some(Ok(chunk)) = body.next().await {
+        let part = body.next().await;
+        let is_broken = matches!(part, Some(Err(_)));
+        if let Some(Ok(chunk)) = part {
             let watch = &mut self.watch;
             self.events.push(&chunk, |text| messages(text).into_iter().for_each(|message| watch.saw(message)));
             return Some(chunk);
@@ -108,7 +110,7 @@ impl Relay {
             self.watch.saw_something();
         }
         // Whoever can come back for the rest will.
-        let is_final = self.is_mended && !self.events.can_resume();
+        let is_final = (self.is_mended || is_broken) && !self.events.can_resume();
         let missing = if is_final { self.watch.ended_early(ENDED_EARLY) } else { Vec::new() };
         if missing.is_empty() {
             return None;

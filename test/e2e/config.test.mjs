@@ -370,8 +370,12 @@ describe("a fault of the configuration", () => {
     // Names that nobody reads: misspelt ones, and those of parts that don't exist yet.
     ["MCP_RATE_LIMITS", "1"],
     ["MCP_rate_limit", "1"],
-    ["MCP_UPSTREAM", ""],
-    ["MCP_MAX_IN_FLIGHT_SESSION", 0],
+    ["MCP_UPSTREAM", "ftp://behind.example/mcp"],
+    ["MCP_UPSTREAM", "UPSTREAM"],
+    ["MCP_UPSTREAM_AUTH", "basic"],
+    ["MCP_UPSTREAM_TIMEOUT_MS", "0"],
+    ["MCP_UPSTREAM_TOKEN", "two words"],
+    ["MCP_MAX_IN_FLIGHT_SESSION", 1],
   ]) {
     const shown = JSON.stringify(value);
     test(`${variable} = ${shown} is told by /mcp, by /healthz and in the log, once`, () =>

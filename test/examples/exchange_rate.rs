@@ -1,6 +1,6 @@
 //! `exchange_rate`: what one currency is worth in another, asked of an API.
 
-use super::{schema_of, Call, Running, Standing, Tool};
+use super::{schema_of, Call, Running, Tool};
 use crate::mcp::tool_result::ToolResult;
 use crate::upstream::client::{Client, Outgoing};
 use crate::upstream::credential::Credential;
@@ -59,6 +59,6 @@ async fn look_up(currency: &str) -> ToolResult {
                 "The rates are asked for too often. Wait {seconds} seconds before the next call."
             ))
         }
-        Err(Fault::Lost(_)) => ToolResult::error("The rates can't be reached. Call again later."),
+        Err(Fault::Lost(_) | Fault::NeverSent) => ToolResult::error("The rates can't be reached. Call again later."),
     }
 }

@@ -6,7 +6,7 @@ use super::{finished, outcome, Gateway, EVENT_STREAM, JSON};
 use crate::config::RefusalForm;
 use crate::door::afterwards;
 use crate::door::media;
-use crate::door::meter::{Admitted, Metered, Occasion, Wanted};
+use crate::door::meter::{Admitted, Meter, Metered, Occasion, Wanted};
 use crate::door::refuse::Refused;
 use crate::door::reply::Reply;
 use crate::door::run::hold_until;
@@ -46,21 +46,20 @@ impl Gateway<'_> {
         let batch = Batch { caller: &caller, outgoing, credential, in_batch };
         let ready = self.prepare(post, &batch).await;
         let calls: Vec<Wanted<'_>> = ready.iter().filter_map(Ready::wanted).collect();
+        let session = self.header("mcp-session-id");
+        let occasion = Occasion { caller: &caller, in_batch, session: session.as_deref(), may_go_back: true };
+        let refusal = self.refused_before(&calls, &batch);
+        let form = self.meter.config.refusal;
+        // About no calls nobody is asked; what limits the caller is told all the same.
+        let metered = self.meter.meter(if refusal.is_some() { &[] } else { &calls }, occasion).await;
+        let metered = match refusal {
+            Some(refusal) => Metered { verdict: Err(refusal), ..metered },
+            None => metered,
+        };
+        let told = Told::new(&metered, form);
         if calls.is_empty() {
-            let told = Told::nothing();
             return self.send_rest(&ready, &body, &batch, &told, |_| None).await;
         }
-        let session = self.header("mcp-session-id");
-        let metered = match self.refused_before(&calls, &batch) {
-            Some(refusal) => Metered { verdict: Err(refusal), standing: None, policies: Vec::new() },
-            None => {
-                let session = session.as_deref();
-                let occasion = Occasion { caller: &caller, in_batch, session, may_go_back: true };
-                self.meter.meter(&calls, occasion).await
-            }
-        };
-        let form = self.meter.config.refusal;
-        let told = Told::new(&metered, form);
         match metered.verdict {
             Ok(admitted) => self.send_all(&ready, body, &batch, &told, admitted).await,
             Err(refusal) => {
@@ -116,7 +115,9 @@ impl Gateway<'_> {
         admitted: Admitted,
     ) -> Result<Response> {
         let Admitted { turns, leases, returns, .. } = admitted;
+        let Meter { env, context, config, .. } = self.meter;
         let turn = turns.iter().flat_map(|(_, turns)| turns).max().copied().unwrap_or_default();
+        let unsent = afterwards::give_back_unsent(env, context, returns.clone());
         let held_us = hold_until(turn).await;
         let ours: Vec<RpcResponse> = ready.iter().filter_map(|ready| ready.answer(&|_| None)).collect();
         let goes_on: Vec<bool> = ready.iter().map(|ready| !matches!(ready, Ready::Answered(_))).collect();
@@ -124,25 +125,28 @@ impl Gateway<'_> {
         let body = if goes_on.contains(&false) { picked(&body, &goes_on) } else { Some(body) };
         let outgoing = Outgoing { body, ..batch.outgoing.clone() };
         let is_repeatable = ready.iter().all(|ready| matches!(ready, Ready::Call(call) if call.is_repeatable));
-        let most_us = self.meter.config.max_wait_ms.saturating_mul(1_000);
+        let most_us = config.max_wait_ms.saturating_mul(1_000);
         let patience = Patience { is_repeatable, left_us: most_us.saturating_sub(held_us) };
+        unsent.sent();
         let sent = send(&self.client, &outgoing, batch.credential, patience).await;
-        if let Err(Fault::Pause(wait)) = sent {
-            // It was told that nothing was done.
-            let meter = self.meter;
-            afterwards::give_back(meter.env, meter.context, returns);
+        if matches!(sent, Err(Fault::Pause(_) | Fault::NeverSent)) {
+            // Nothing was done.
+            afterwards::give_back(env, context, returns);
             forget(batch.caller.key.name());
+        }
+        if let Err(Fault::Pause(wait)) = sent {
             drop(leases);
             let tool = ready.iter().find_map(Ready::wanted).map_or("", |call| call.tool);
             let reason = Reason::Upstream { retry_after_ms: whole_ms(wait) };
             let refusal = Refusal { reason, allowance: AllowanceKind::Upstream, tool, in_batch: batch.in_batch };
-            let form = meter.config.refusal;
-            let told = Told::of_refusal(&refusal, form);
+            let form = config.refusal;
+            // What was charged is on its way back, so what is left isn't known.
+            let told = told.without_standing().with_refusal(&refusal, form);
             let refused = Refused { refusal, form, caller: &batch.caller.key, left: None };
             return self.tell_all(refuse_all(ready, &refused), batch, &told).await;
         }
         let expected: Vec<Expected> = ready.iter().filter_map(Ready::expected).collect();
-        let counted = send_when(self.meter.env, self.meter.context);
+        let counted = send_when(env, context);
         self.deliver(sent, ours, expected, batch, told, (leases, counted)).await
     }
 
@@ -161,13 +165,13 @@ impl Gateway<'_> {
             Err(fault) => {
                 let text = match fault {
                     Fault::Lost(lost) => outcome::lost_call(lost),
-                    Fault::Pause(_) => "The server behind asked for a pause.".to_owned(),
+                    Fault::Pause(_) | Fault::NeverSent => "The call wasn't sent.".to_owned(),
                 };
                 let failed = expected.into_iter().map(|expected| failed(expected, &text));
                 return self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await;
             }
         };
-        let mut headers = come_back(&answer.headers);
+        let mut headers = come_back(&answer.headers, &self.upstream.auth);
         headers.extend(told.fields().into_iter().map(|(name, value)| (name.to_owned(), value)));
         self.hear_cors(&mut headers);
         let nothing_expected = expected.is_empty();
@@ -183,6 +187,13 @@ impl Gateway<'_> {
             JSON => match relay::gather(&mut answer, self.upstream.timeout_ms).await {
                 Gathered::Whole(whole) if serde_json::from_slice::<IgnoredAny>(&whole).is_ok() => {
                     messages(&whole).into_iter().for_each(|message| watch.saw(message));
+                    let is_answer = watch.is_complete() || !(200..300).contains(&answer.status);
+                    if !is_answer && !batch.in_batch {
+                        let failed = watch.ended_early(&outcome::no_answer(&answer));
+                        return self.tell_all(failed, batch, told).await;
+                    }
+                    let missing = if is_answer { Vec::new() } else { watch.ended_early(&outcome::no_answer(&answer)) };
+                    let ours: Vec<RpcResponse> = ours.into_iter().chain(missing).collect();
                     let whole = if ours.is_empty() { Some(whole) } else { outcome::together(&ours, &whole) };
                     let body = whole.map_or(ResponseBody::Empty, ResponseBody::Body);
                     return finished(Response::from_body(body)?, answer.status, &headers);
@@ -199,6 +210,7 @@ impl Gateway<'_> {
             }
             _ => outcome::no_answer(&answer),
         };
+        answer.discard();
         let failed = watch.ended_early(&broken);
         self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await
     }

@@ -82,32 +82,36 @@ impl Post {
 }
 
 /// Judges a body and the headers that came with it.
-pub fn judge(body: &[u8], max_batch: usize, header: Header<'_>) -> Result<Post, Response> {
-    let body = message::parse_for_another(body, max_batch).map_err(Response::without_id)?;
+pub fn judge(body: &[u8], max_batch: usize, header: Header<'_>) -> Result<Post, Box<Response>> {
+    let body = message::parse_for_another(body, max_batch).map_err(without_id)?;
     let version = header(VERSION_HEADER);
     let version = version.as_deref().map(str::trim);
     match body {
         Body::One(message) => one(message, version, header).map(|part| Post { parts: vec![part], in_batch: false }),
         Body::Batch(messages) => {
-            let parts = batch(messages, version, header).map_err(Response::without_id)?;
+            let parts = batch(messages, version, header).map_err(without_id)?;
             Ok(Post { parts, in_batch: true })
         }
     }
 }
 
-fn one(message: Message, version: Option<&str>, header: Header<'_>) -> Result<Part, Response> {
+fn without_id(error: RpcError) -> Box<Response> {
+    Box::new(Response::without_id(error))
+}
+
+fn one(message: Message, version: Option<&str>, header: Header<'_>) -> Result<Part, Box<Response>> {
     let request = match message {
         Message::Request(request) => request,
         Message::Notification { method, .. } => {
             let checked = check_notification(&method).and_then(|()| check_present(header, &method, None));
-            return checked.map(|()| Part::Passes(None)).map_err(Response::without_id);
+            return checked.map(|()| Part::Passes(None)).map_err(without_id);
         }
         Message::Response => {
-            return check_unnamed(header).map(|()| Part::Passes(None)).map_err(Response::without_id);
+            return check_unnamed(header).map(|()| Part::Passes(None)).map_err(without_id);
         }
     };
     let id = request.id.clone();
-    judge_request(request, version, header).map_err(|error| Response::new(id, Err(error)))
+    judge_request(request, version, header).map_err(|error| Box::new(Response::new(id, Err(error))))
 }
 
 fn judge_request(mut request: Request, version: Option<&str>, header: Header<'_>) -> Result<Part, RpcError> {
@@ -186,7 +190,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn judged(body: &Value, headers: &[(&str, &str)]) -> Result<Post, Response> {
+    fn judged(body: &Value, headers: &[(&str, &str)]) -> Result<Post, Box<Response>> {
         let header =
             |name: &str| headers.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
         judge(body.to_string().as_bytes(), 10, &header)

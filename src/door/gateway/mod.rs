@@ -17,7 +17,7 @@ use super::reply::Reply;
 use crate::caller::address;
 use crate::caller::identify::identify;
 use crate::caller::Caller;
-use crate::config::upstream::{Upstream, BINDING};
+use crate::config::upstream::{Auth, Upstream, BINDING};
 use crate::config::Config;
 use crate::mcp::id::Id;
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
@@ -36,6 +36,9 @@ use worker::{Context, Env, Headers, Method, Request, Response, ResponseBody, Res
 
 /// Where the server behind has documents about itself and about tokens (RFC 8615).
 pub const WELL_KNOWN: &str = "/.well-known/";
+
+/// How long the server behind may take to say what a browser page may do, in milliseconds: a refusal waits for it.
+const CORS_TIMEOUT_MS: u32 = 2_000;
 
 thread_local! {
     static CORS: RefCell<Cors> = RefCell::default();
@@ -66,8 +69,7 @@ pub async fn answer(
 ) -> Result<Response> {
     let signal: AbortSignal = request.inner().signal();
     let client = Client {
-        // That there is one was seen when the configuration was read.
-        binding: if upstream.is_bound { env.service(BINDING).ok() } else { None },
+        binding: if upstream.is_bound { Some(env.service(BINDING)?) } else { None },
         timeout_ms: upstream.timeout_ms,
         signal: Some(signal.clone()),
     };
@@ -102,7 +104,8 @@ impl Gateway<'_> {
     async fn post(&self, request: &mut Request) -> Result<Response> {
         let header = |name: &str| self.header(name);
         if let Some(reply) = flood::refusal(self.meter.env, &header).await {
-            return self.tell(reply).await;
+            // Nothing is asked of the server behind for a flood.
+            return reply.into_response(&[]);
         }
         if let Err(reply) = media::check_body(&header) {
             return self.tell(reply).await;
@@ -168,8 +171,10 @@ impl Gateway<'_> {
         if *method == Method::Post && matches!(answer.status, 429 | 503) {
             hear_pause(&outgoing, credential, &answer);
         }
-        let mut headers = come_back(&answer.headers);
-        self.hear_cors(&mut headers);
+        let mut headers = come_back(&answer.headers, &self.upstream.auth);
+        if path == "/mcp" {
+            self.hear_cors(&mut headers);
+        }
         let lists = expected.iter().any(|expected| matches!(expected.asks, Asks::List(_)));
         let mut watch = Watch::new(expected, credential, caller.to_owned(), ());
         let is_stream = answer.media_type() == EVENT_STREAM;
@@ -198,7 +203,7 @@ impl Gateway<'_> {
     fn stays(&self, path: &str) -> bool {
         let mut url = self.upstream.url.clone();
         url.set_path(path);
-        url.path().starts_with(WELL_KNOWN)
+        url.path().starts_with(WELL_KNOWN) && !path.contains(['%', '\\'])
     }
 
     /// A request to the server behind. Nothing that the client sends changes where it goes.
@@ -213,7 +218,12 @@ impl Gateway<'_> {
         let host = own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let address = self.header(address::ADDRESS_HEADER);
         let who = (own.scheme(), host.as_str());
-        let headers = sent_on(&self.headers, &self.upstream.auth, address.as_deref(), who);
+        // Documents that everybody may read need no secret of ours.
+        let auth = match &self.upstream.auth {
+            Auth::Token(_) if path != "/mcp" => &Auth::None,
+            auth => auth,
+        };
+        let headers = sent_on(&self.headers, auth, address.as_deref(), who);
         Outgoing { method: method.to_string(), url, headers, body }
     }
 
@@ -226,7 +236,7 @@ impl Gateway<'_> {
     /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.
     async fn tell(&self, reply: Reply) -> Result<Response> {
         let takes_events_only = self.header("accept").is_some_and(|accept| media::takes_events_only(&accept));
-        let reply = if takes_events_only { reply.as_event() } else { reply };
+        let reply = if takes_events_only { reply.into_event() } else { reply };
         let mut cors = match self.header("origin") {
             Some(origin) => self.cors_of(&origin).await,
             None => Pairs::new(),
@@ -246,9 +256,15 @@ impl Gateway<'_> {
             ("access-control-request-method".to_owned(), "POST".to_owned()),
             ("access-control-request-headers".to_owned(), "content-type".to_owned()),
         ];
-        let told = match self.client.send(&outgoing).await {
-            Ok(answer) => answer.headers,
-            Err(_) => return Pairs::new(),
+        let client = Client { timeout_ms: CORS_TIMEOUT_MS.min(self.client.timeout_ms), ..self.client.clone() };
+        let told = match client.send(&outgoing).await {
+            Ok(answer) => {
+                let told = answer.headers.clone();
+                answer.discard();
+                told
+            }
+            // It isn't asked again for each refusal.
+            Err(_) => Pairs::new(),
         };
         CORS.with_borrow_mut(|cors| cors.hear(origin, &told));
         CORS.with_borrow(|cors| cors.of(origin).cloned()).unwrap_or_default()

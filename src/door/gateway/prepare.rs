@@ -128,7 +128,7 @@ impl Gateway<'_> {
         let Some(listed) = catalogue.and_then(|catalogue| catalogue.tool(&call.tool)) else {
             return Ok(None);
         };
-        if let Some(schema) = listed.schema() {
+        if let Some(schema) = listed.schema(&call.arguments) {
             if call.revision.is_modern() {
                 check_params(&|name| self.header(name), schema.source(), &call.arguments).map_err(Misfit::Header)?;
             }
