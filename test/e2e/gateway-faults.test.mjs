@@ -91,6 +91,8 @@ describe("a server behind that", () => {
     "answers 502 in plain text": (_, response) => response.writeHead(502, { "content-type": "text/plain" }).end("bad gateway"),
     "answers with HTML that is said to be JSON": (_, response) => json(response, "<h1>Hello</h1>"),
     "answers with nothing": (_, response) => json(response, ""),
+    "answers with JSON that is no answer": (_, response) => json(response, { detail: "ok" }),
+    "answers another request": (_, response) => json(response, result(2, "x")),
   };
   for (const [what, fault] of Object.entries(broken)) {
     test(`${what} is told to the model, and the call stays charged`, async () => {
@@ -113,6 +115,17 @@ describe("a server behind that", () => {
     upstream.respond((_, response) => response.destroy());
     badGateway(await ask(sluice, caller(), "ping", undefined, 7), 502, 7);
     badGateway(await ask(sluice, caller(), "initialize", {}, "i"), 502, "i");
+  });
+
+  test("breaks a stream off is told to all but calls too", async () => {
+    const { sluice, upstream } = both;
+    upstream.respond((_, response) => {
+      stream(response);
+      response.write(event({ jsonrpc: "2.0", method: "notifications/x" }), () => setTimeout(() => response.destroy(), 50));
+    });
+    const answer = await ask(sluice, caller(), "resources/read", { uri: "a:b" }, 7);
+    const [, last] = messages(answer.text);
+    assert.deepEqual([last.id, last.error.code], [7, -32603], answer.text);
   });
 
   test("fails is counted as an error of its tool", async () => {
@@ -364,6 +377,16 @@ describe("a pause that the server behind asks for", () => {
     assert.equal(left(await call(sluice, { ...caller(), address: who.address })), 28);
   });
 
+  test("is told with the limits that hold, as every answer to a call", async () => {
+    const { sluice, upstream } = both;
+    const who = caller();
+    upstream.respond(onCall((_, response) => json(response, {}, 503, { "retry-after": "100" })));
+    for (const args of [{ text: "x" }, { text: "x" }, { text: 7 }]) {
+      const { headers } = await call(sluice, who, "echo", args);
+      assert.equal(headers.get("ratelimit-policy"), '"tools-call";q=30;w=30000');
+    }
+  });
+
   test("doesn't let through what isn't valid, nor charge it", async () => {
     const { sluice, upstream } = both;
     const who = caller();
@@ -458,6 +481,19 @@ describe("a call is tried again", () => {
       assert.equal(upstream.calls().length, attempts);
     });
   }
+
+  test("a pause after an attempt that may have run isn't told as if nothing was done, and gives nothing back", async () => {
+    const { sluice, upstream } = both;
+    const who = caller();
+    let calls = 0;
+    upstream.tools = HINTS;
+    upstream.respond(onCall((_, response) => ((calls += 1) === 1 ? response.destroy() : json(response, {}, 429, { "retry-after": "100" }))));
+    const answer = await call(sluice, who, "reads", {});
+    failedBehind(answer);
+    assert.match(text(answer), /may have run/);
+    assert.equal(calls, 2);
+    assert.equal(left(answer), 29);
+  });
 
   test("not when the wait is longer than MCP_MAX_WAIT_MS", async () => {
     await using short = await pair({ MCP_MAX_WAIT_MS: "2000" });

@@ -254,7 +254,7 @@ describe("where a request goes", () => {
     for (const path of ["/.well-known/%2e%2e/secret", "/.well-known/..%2fsecret", "/.well-known//evil.example/x", "/.well-known/../secret"]) {
       await sluice.raw(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     }
-    for (const { url } of upstream.seen) assert.ok(url.startsWith("/.well-known/") && !url.startsWith("/.well-known/../"), url);
+    for (const { url } of upstream.seen) assert.ok(url.startsWith("/.well-known/") && !/[%\\]|\.\./.test(url), url);
   });
 
   test("keeps the path that is configured, and /.well-known is at its origin's root", async () => {
@@ -402,6 +402,11 @@ describe("what could be read in two ways is refused, and nothing of it is sent:"
     "Arguments beside arguments": CALL.replace('"arguments"', '"Arguments":{},"arguments"'),
     "arguments with a long s": CALL.replace('"arguments"', '"argument\u017f":{},"arguments"'),
     "a Name in another method's params": PING.replace("{}", '{"Name":"x"}'),
+    "a method with a zero character": CALL.replace("tools/call", "tools/call\\u0000"),
+    "a method in other letters": CALL.replace("tools/call", "Tools/Call"),
+    "a method with a blank": CALL.replace("tools/call", "tools/call "),
+    "a name with a zero character": CALL.replace('"name":"echo"', '"name":"echo\\u0000"'),
+    "a member whose name ends at a zero character": PING.replace('"params"', '"method\\u0000":"tools/call","params"'),
     "a batch with one such entry": `[${PING},${CALL.replace('"name"', '"Name":"delete","name"')}]`,
     "a batch with a member twice": `[${PING},${PING.replace('"params"', '"id":2,"params"')}]`,
   };
@@ -836,6 +841,28 @@ describe("other limits hold for the upstream's tools:", () => {
     assert.ok(later < 27, "a session is no bucket of its own");
   });
 
+  test("a session's cap holds for free tools too, and what the caller's own object gave comes back at once", async () => {
+    await using both = await pair({ MCP_MAX_IN_FLIGHT_SESSION: "1", MCP_MAX_IN_FLIGHT: "2", MCP_TOOLS: { free: { cost: 0 } } });
+    const { sluice, upstream } = both;
+    upstream.tools = [anyTool("free"), anyTool("paid")];
+    const end = gate();
+    upstream.respond(onCall(async (_, __, next) => {
+      await end.promise;
+      next();
+    }));
+    const who = caller({ "mcp-session-id": "s" });
+    const first = call(sluice, who, "free", {});
+    await until(() => upstream.calls().length === 1, "the first is under way");
+    for (const name of ["free", "paid", "free", "paid"]) {
+      assert.equal(refusalOf(await call(sluice, who, name, {}))?.allowance, "session", name);
+    }
+    end.resolve();
+    came(await first, "{}");
+    upstream.respond(undefined);
+    await until(async () => ran(await call(sluice, who, "free", {})), "the session's slot is free again");
+    assert.equal(left(await call(sluice, who, "paid", {})), 29, "two refused calls went back");
+  });
+
   test("min_gap_ms keeps a tool's calls apart, as the upstream sees them", async () => {
     const gap = 400;
     await using both = await pair({ MCP_MAX_WAIT_MS: "60000", MCP_TOOLS: { echo: { min_gap_ms: gap } } });
@@ -950,6 +977,19 @@ describe("credentials:", () => {
     assert.deepEqual(await got(both, {}), ["Bearer of-sluice"]);
     await using second = await pair({ ...own, ...verified });
     assert.deepEqual(await got(second, bearer(token())), ["Bearer of-sluice"]);
+  });
+
+  test("cookies come back only to those whose own went on, and the documents need no secret of Sluice's", async () => {
+    for (const [vars, cookie] of [[{}, "a=b"], [{ MCP_UPSTREAM_AUTH: "none" }, null], [{ MCP_UPSTREAM_AUTH: "token", MCP_UPSTREAM_TOKEN: "t" }, null]]) {
+      await using both = await pair(vars);
+      const { sluice, upstream } = both;
+      upstream.respond((seen, response) => json(response, result(1, "x"), 200, { "set-cookie": "a=b" }));
+      assert.equal((await call(sluice, caller())).headers.get("set-cookie"), cookie);
+      assert.equal((await ask(sluice, caller(), "ping")).headers.get("set-cookie"), cookie);
+      upstream.forget();
+      await sluice.fetch("/.well-known/oauth-authorization-server");
+      assert.equal(upstream.seen[0].headers.authorization, undefined);
+    }
   });
 
   test("a caller is its token's subject, whatever its address", async () => {

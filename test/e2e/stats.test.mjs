@@ -26,6 +26,7 @@ const REMEMBERED = "mcp_remembered_refusals_total";
 const NO_FAILURES = Object.fromEntries([
   ...["open", "insured", "closed"].map((policy) => [`mcp_limiter_failures_total{policy="${policy}"}`, 0]),
   ["mcp_unknown_plans_total", 0],
+  ["mcp_unchecked_calls_total", 0],
 ]);
 
 describe("what is counted", () => {

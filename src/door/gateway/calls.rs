@@ -2,7 +2,7 @@
 
 use super::judge::{Part, Post};
 use super::prepare::{Batch, Ready, ReadyCall};
-use super::{finished, outcome, Gateway, EVENT_STREAM, JSON};
+use super::Gateway;
 use crate::config::RefusalForm;
 use crate::door::afterwards;
 use crate::door::media;
@@ -16,17 +16,12 @@ use crate::limiter::policy::whole_ms;
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use crate::refusal::{AllowanceKind, Reason, Refusal};
 use crate::stats::flow::send_when;
-use crate::upstream::client::{Answer, Outgoing};
+use crate::upstream::client::Outgoing;
 use crate::upstream::credential::Credential;
-use crate::upstream::headers::come_back;
-use crate::upstream::passing::messages;
 use crate::upstream::patience::{send, Fault, Patience};
-use crate::upstream::relay::{self, Gathered};
-use crate::upstream::watch::{failed, Expected, Watch};
-use serde::de::IgnoredAny;
+use crate::upstream::watch::Expected;
 use serde_json::value::RawValue;
-use std::any::Any;
-use worker::{Method, Response, ResponseBody, Result};
+use worker::{Method, Response, Result};
 
 impl Gateway<'_> {
     /// Answers a POST with calls in it.
@@ -101,7 +96,7 @@ impl Gateway<'_> {
         }
         let expected: Vec<Expected> = ready.iter().filter_map(Ready::passing).collect();
         let outgoing = Outgoing { body: picked(body, &passes), ..batch.outgoing.clone() };
-        let sent = self.client.send(&outgoing).await.map_err(Fault::Lost);
+        let sent = self.client.send(&outgoing).await;
         self.deliver(sent, ours, expected, batch, told, ()).await
     }
 
@@ -128,100 +123,37 @@ impl Gateway<'_> {
         let most_us = config.max_wait_ms.saturating_mul(1_000);
         let patience = Patience { is_repeatable, left_us: most_us.saturating_sub(held_us) };
         unsent.sent();
-        let sent = send(&self.client, &outgoing, batch.credential, patience).await;
-        if matches!(sent, Err(Fault::Pause(_) | Fault::NeverSent)) {
+        let sent = match send(&self.client, &outgoing, batch.credential, patience).await {
+            Ok(answer) => Ok(answer),
+            Err(Fault::Lost(lost)) => Err(lost),
             // Nothing was done.
-            afterwards::give_back(env, context, returns);
-            forget(batch.caller.key.name());
-        }
-        if let Err(Fault::Pause(wait)) = sent {
-            drop(leases);
-            let tool = ready.iter().find_map(Ready::wanted).map_or("", |call| call.tool);
-            let reason = Reason::Upstream { retry_after_ms: whole_ms(wait) };
-            let refusal = Refusal { reason, allowance: AllowanceKind::Upstream, tool, in_batch: batch.in_batch };
-            let form = config.refusal;
-            // What was charged is on its way back, so what is left isn't known.
-            let told = told.without_standing().with_refusal(&refusal, form);
-            let refused = Refused { refusal, form, caller: &batch.caller.key, left: None };
-            return self.tell_all(refuse_all(ready, &refused), batch, &told).await;
-        }
+            Err(fault) => {
+                drop(leases);
+                afterwards::give_back(env, context, returns);
+                forget(batch.caller.key.name());
+                let pause = match fault {
+                    Fault::Pause(pause) => pause,
+                    // The client has gone, and hears nothing of it.
+                    Fault::NeverSent | Fault::Lost(_) => 0,
+                };
+                return self.paused(ready, batch, told, pause).await;
+            }
+        };
         let expected: Vec<Expected> = ready.iter().filter_map(Ready::expected).collect();
         let counted = send_when(env, context);
         self.deliver(sent, ours, expected, batch, told, (leases, counted)).await
     }
 
-    /// 7. the door: what came back, as the client is told, after `ours`. What is `kept` is dropped when it has gone.
-    async fn deliver(
-        &self,
-        sent: std::result::Result<Answer, Fault>,
-        ours: Vec<RpcResponse>,
-        expected: Vec<Expected>,
-        batch: &Batch<'_>,
-        told: &Told,
-        kept: impl Any,
-    ) -> Result<Response> {
-        let mut answer = match sent {
-            Ok(answer) => answer,
-            Err(fault) => {
-                let text = match fault {
-                    Fault::Lost(lost) => outcome::lost_call(lost),
-                    Fault::Pause(_) | Fault::NeverSent => "The call wasn't sent.".to_owned(),
-                };
-                let failed = expected.into_iter().map(|expected| failed(expected, &text));
-                return self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await;
-            }
-        };
-        let mut headers = come_back(&answer.headers, &self.upstream.auth);
-        headers.extend(told.fields().into_iter().map(|(name, value)| (name.to_owned(), value)));
-        self.hear_cors(&mut headers);
-        let nothing_expected = expected.is_empty();
-        let caller = batch.caller.key.name().to_owned();
-        let mut watch = Watch::new(expected, batch.credential, caller, kept);
-        let broken = match answer.media_type().as_str() {
-            _ if nothing_expected && !ours.is_empty() => return self.tell_all(ours, batch, told).await,
-            EVENT_STREAM => {
-                let first = ours.iter().filter_map(|response| serde_json::to_string(response).ok());
-                let first: Vec<String> = first.collect();
-                return finished(relay::events(&mut answer, &first, watch, true)?, answer.status, &headers);
-            }
-            JSON => match relay::gather(&mut answer, self.upstream.timeout_ms).await {
-                Gathered::Whole(whole) if serde_json::from_slice::<IgnoredAny>(&whole).is_ok() => {
-                    messages(&whole).into_iter().for_each(|message| watch.saw(message));
-                    let is_answer = watch.is_complete() || !(200..300).contains(&answer.status);
-                    if !is_answer && !batch.in_batch {
-                        let failed = watch.ended_early(&outcome::no_answer(&answer));
-                        return self.tell_all(failed, batch, told).await;
-                    }
-                    let missing = if is_answer { Vec::new() } else { watch.ended_early(&outcome::no_answer(&answer)) };
-                    let ours: Vec<RpcResponse> = ours.into_iter().chain(missing).collect();
-                    let whole = if ours.is_empty() { Some(whole) } else { outcome::together(&ours, &whole) };
-                    let body = whole.map_or(ResponseBody::Empty, ResponseBody::Body);
-                    return finished(Response::from_body(body)?, answer.status, &headers);
-                }
-                Gathered::Beginning(gathered, rest) if ours.is_empty() => {
-                    watch.saw_something();
-                    return finished(relay::rest(gathered, rest, watch)?, answer.status, &headers);
-                }
-                Gathered::Beginning(..) => "The server behind answered more than can be put together.".to_owned(),
-                Gathered::Whole(_) | Gathered::Broken => relay::ENDED_EARLY.to_owned(),
-            },
-            _ if (400..500).contains(&answer.status) && ours.is_empty() => {
-                return finished(Response::from_body(relay::unseen(&answer))?, answer.status, &headers);
-            }
-            _ => outcome::no_answer(&answer),
-        };
-        answer.discard();
-        let failed = watch.ended_early(&broken);
-        self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await
-    }
-
-    async fn tell_all(&self, responses: Vec<RpcResponse>, batch: &Batch<'_>, told: &Told) -> Result<Response> {
-        let reply = match (responses.first(), batch.in_batch) {
-            (None, _) => Reply::empty(202),
-            (Some(first), false) => Reply::rpc(first),
-            (Some(_), true) => Reply::json(told.batch_status(), &responses),
-        };
-        self.tell(told.tell_limits(reply)).await
+    /// The server behind wants a pause of so many microseconds, and has done nothing. What was charged is on its way back, so what is
+    /// left isn't known.
+    async fn paused(&self, ready: &[Ready], batch: &Batch<'_>, told: &Told, pause: u64) -> Result<Response> {
+        let tool = ready.iter().find_map(Ready::wanted).map_or("", |call| call.tool);
+        let reason = Reason::Upstream { retry_after_ms: whole_ms(pause) };
+        let refusal = Refusal { reason, allowance: AllowanceKind::Upstream, tool, in_batch: batch.in_batch };
+        let form = self.meter.config.refusal;
+        let refused = Refused { refusal, form, caller: &batch.caller.key, left: None };
+        let told = told.without_standing().with_refusal(&refusal, form);
+        self.tell_all(refuse_all(ready, &refused), batch, &told).await
     }
 }
 

@@ -1,9 +1,10 @@
 //! The gateway: what comes for the server behind goes on to it as it is, but for calls of tools, which are metered first.
 //!
 //! `judge.rs` tells calls from the rest, `prepare.rs` holds them against the tools that there are, `calls.rs` has them admitted and
-//! sent on, `outcome.rs` says what came of it. Everything else passes here.
+//! sent on, `deliver.rs` leads what comes back to the client, and `outcome.rs` has the words for it. Everything else passes here.
 
 mod calls;
+mod deliver;
 mod judge;
 mod outcome;
 mod prepare;
