@@ -28,7 +28,7 @@ const isBroken = (instanceId) => mark().criticalError || mark().instanceId !== i
  * end.
  */
 function watched(response, instanceId) {
-  if (!response.body || !response.headers.get("content-type")?.startsWith("text/event-stream")) return response;
+  if (!response.body || !/^\s*text\/event-stream/i.test(response.headers.get("content-type"))) return response;
   const { readable, writable } = new IdentityTransformStream();
   const broken = new AbortController();
   const timer = setInterval(() => {

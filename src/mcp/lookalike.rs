@@ -31,7 +31,7 @@ fn check_message(message: &Value) -> Result<(), RpcError> {
     if members
         .get("method")
         .and_then(Value::as_str)
-        .is_some_and(|method| method != CALL && folds_to(method.trim(), CALL))
+        .is_some_and(|method| method != CALL && folds_to(method.trim_matches(is_blank), CALL))
     {
         return Err(RpcError::invalid_request(&format!(
             "a method must not differ from {CALL} in case or blanks alone"
@@ -49,6 +49,11 @@ fn check_text(value: Option<&Value>) -> Result<(), RpcError> {
         Some(text) if text.contains('\0') => Err(zero()),
         _ => Ok(()),
     }
+}
+
+/// What some take for a blank at the end of a text.
+fn is_blank(character: char) -> bool {
+    character.is_whitespace() || character.is_control() || character == '\u{feff}'
 }
 
 fn zero() -> RpcError {
@@ -91,6 +96,8 @@ mod tests {
             json!([{"id": 1}, {"Id": 1}]),
             json!({"method": "Tools/Call"}),
             json!({"method": "tools/call "}),
+            json!({"method": "\u{feff}tools/call"}),
+            json!({"method": "tools/call\u{1c}"}),
             json!({"method": "tools/call\u{0}"}),
             json!({"method": "ping", "method\u{0}": "tools/call"}),
             json!({"params": {"name": "echo\u{0}"}}),

@@ -2,6 +2,7 @@
 
 use crate::limiter::policy::SECOND;
 use crate::mcp::schema::Schema;
+use crate::mcp::schema_work::{extent, work};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::Value;
@@ -12,12 +13,14 @@ use std::rc::Rc;
 /// For how long a list is good when it says nothing else, and at the most, in microseconds.
 const GOOD_FOR: u64 = 300 * SECOND;
 
-/// The largest schema that is used, in bytes, and the most references in it: each is followed within the last one.
+/// The largest schema that is used, in bytes.
 const LARGEST_SCHEMA: usize = 64 << 10;
-const MOST_REFERENCES: usize = 200;
+
+/// The most parts of a schema that are looked at in one check, all values together: a tenth of a second's work.
+const MOST_WORK: u64 = 1_000_000;
 
 /// The most values in arguments that are checked: each of them can be wrong, and every fault is kept until all are found.
-const MOST_VALUES: usize = 10_000;
+const MOST_VALUES: u64 = 10_000;
 
 /// One page of a list, as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
@@ -121,29 +124,15 @@ impl Catalogue {
 impl Listed {
     /// What these arguments have to fit; None when there is nothing that could be used, or too much.
     pub fn schema(&self, arguments: &Value) -> Option<&Schema> {
-        if !fits_into(&mut { MOST_VALUES }, arguments) {
-            return None;
-        }
         let compile = || {
             let text = self.schema.as_ref()?.get();
-            let fits = text.len() <= LARGEST_SCHEMA && text.matches("ef\"").count() <= MOST_REFERENCES;
-            let source = serde_json::from_str(text).ok().filter(|_| fits)?;
+            let source = serde_json::from_str(text).ok().filter(|_| text.len() <= LARGEST_SCHEMA)?;
             Schema::compile(source).ok()
         };
-        self.compiled.get_or_init(compile).as_ref()
-    }
-}
-
-/// Whether a value and all within it are no more than are `left`.
-fn fits_into(left: &mut usize, value: &Value) -> bool {
-    let Some(less) = left.checked_sub(1) else {
-        return false;
-    };
-    *left = less;
-    match value {
-        Value::Array(values) => values.iter().all(|value| fits_into(left, value)),
-        Value::Object(members) => members.values().all(|value| fits_into(left, value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        let (depth, values) = extent(arguments);
+        let schema = self.compiled.get_or_init(compile).as_ref()?;
+        let fits = values <= MOST_VALUES && work(schema.source(), depth).saturating_mul(values) <= MOST_WORK;
+        fits.then_some(schema)
     }
 }
 
@@ -232,13 +221,9 @@ mod tests {
         assert!(usable(plain.clone(), &none));
         let title = |length: usize| json!({"title": "x".repeat(length)});
         assert!(usable(title(65_536 - 12), &none) && !usable(title(65_536 - 11), &none));
-        let chain = |length: usize| {
-            let link = |n: usize| (n.to_string(), json!({ "$ref": format!("#/$defs/{}", n + 1) }));
-            let mut links: serde_json::Map<_, _> = (0..length).map(link).collect();
-            links.insert(length.to_string(), json!({}));
-            json!({"$defs": links})
-        };
-        assert!(usable(chain(200), &none) && !usable(chain(201), &none));
+        let tree = json!({"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]});
+        let nested = |levels: usize| (0..levels).fold(json!({}), |within, _| json!({ "a": within }));
+        assert!(usable(tree.clone(), &nested(12)) && !usable(tree, &nested(20)));
         let many = |count: usize| json!({"a": vec![1; count]});
         assert!(usable(plain.clone(), &many(9_998)) && !usable(plain, &many(9_999)));
     }

@@ -56,8 +56,6 @@ struct Kept {
     failed: Option<u64>,
     /// When it was last asked for since a tool wasn't in it.
     sought: Option<u64>,
-    /// The pages so far of a list that passes by.
-    passing: Pages,
 }
 
 /// All that is known of the tools of the server behind.
@@ -66,6 +64,9 @@ pub struct Catalogues {
     kept: HashMap<Client, Kept>,
     /// Whether it has said that its list is private even to somebody without credentials.
     depends_on_caller: bool,
+    /// The pages so far of a list that passes by, and to whom. Of several at once the last one is followed: pages can be large, and those
+    /// who miss a list ask for it.
+    passing: Option<(Client, Pages)>,
     /// Whether it has said that its list has changed, since when what others keep is old.
     has_changed: bool,
 }
@@ -122,8 +123,12 @@ impl Catalogues {
 
     /// A page passed by at `now` that was asked for with `cursor`.
     pub fn pass(&mut self, whose: Whose<'_>, cursor: Option<&str>, page: Page, now: u64) {
-        if let Some(pages) = self.kept(whose, now).passing.add(cursor, page) {
-            self.keep(whose, Some(Catalogue::new(pages, now)), now);
+        let client = self.client(whose);
+        let followed = self.passing.take().filter(|(other, _)| *other == client);
+        let mut pages = followed.map(|(_, pages)| pages).unwrap_or_default();
+        match pages.add(cursor, page) {
+            Some(pages) => self.keep(whose, Some(Catalogue::new(pages, now)), now),
+            None => self.passing = Some((client, pages)),
         }
     }
 
@@ -145,6 +150,7 @@ impl Catalogues {
 
     fn forget(&mut self) {
         self.kept.clear();
+        self.passing = None;
     }
 
     fn learn(&mut self, whose: Whose<'_>, catalogue: Catalogue, now: u64) {
@@ -162,10 +168,14 @@ impl Catalogues {
         *kept = Kept { catalogue: Some(Rc::new(catalogue)), sought: kept.sought, ..Kept::default() };
     }
 
+    fn client(&self, whose: Whose<'_>) -> Client {
+        let shared = whose.credential.is_none() && !self.depends_on_caller;
+        (whose.credential, if shared { String::new() } else { whose.caller.to_owned() })
+    }
+
     /// What is kept for somebody.
     fn kept(&mut self, whose: Whose<'_>, now: u64) -> &mut Kept {
-        let shared = whose.credential.is_none() && !self.depends_on_caller;
-        let client: Client = (whose.credential, if shared { String::new() } else { whose.caller.to_owned() });
+        let client = self.client(whose);
         if self.kept.len() >= MOST_CLIENTS && !self.kept.contains_key(&client) {
             self.kept.retain(|_, kept| kept.catalogue.as_ref().is_some_and(|catalogue| catalogue.is_good(now)));
             if self.kept.len() >= MOST_CLIENTS {
@@ -233,10 +243,7 @@ mod tests {
         assert!(matches!(catalogues.look(ANYBODY, None, 6 + PAUSE), (true, Look::Wait)));
         assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE + LOST_AFTER), (false, Look::Wait)));
         assert!(catalogues.look(ANYBODY, None, 6 + PAUSE + LOST_AFTER).0, "whoever asked was lost");
-        let large = json!({"title": "x".repeat(LARGEST)});
-        let tools = json!({"tools": [{"name": "a", "inputSchema": large}]});
-        let page = Page::parse(&tools.to_string()).unwrap();
-        learn(&mut catalogues, ANYBODY, Some(Catalogue::new(vec![page], 7)), 7);
+        learn(&mut catalogues, ANYBODY, list(&"x".repeat(LARGEST), 7), 7);
         assert!(matches!(catalogues.look(ANYBODY, None, 8), (false, Look::Unknown)), "it is too large");
     }
 
@@ -333,13 +340,8 @@ mod tests {
             assert!(catalogues.kept.len() <= MOST_CLIENTS);
         }
         assert!(knows(&mut catalogues, with_token("good", "a"), "echo", 6), "what can be used stays longest");
-        let large = |n: usize| {
-            let schema = json!({"title": "x".repeat(LARGEST - 100)});
-            let tools = json!({"tools": [{"name": n.to_string(), "inputSchema": schema}]});
-            Catalogue::new(vec![Page::parse(&tools.to_string()).unwrap()], 7)
-        };
         for n in 0..10 {
-            learn(&mut catalogues, with_token(&n.to_string(), "a"), Some(large(n)), 7);
+            learn(&mut catalogues, with_token(&n.to_string(), "a"), list(&"x".repeat(LARGEST - 100), 7), 7);
             let all: usize = catalogues.kept.values().filter_map(|kept| kept.catalogue.as_ref()).map(|c| c.size).sum();
             assert!(all <= MOST_BYTES);
         }

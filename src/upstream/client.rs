@@ -61,6 +61,8 @@ pub enum Lost {
     Connection,
     /// It is a redirect that isn't followed.
     Redirect,
+    /// It has a status that HTTP doesn't have.
+    Status,
 }
 
 impl Answer {
@@ -75,6 +77,11 @@ impl Answer {
             // What comes of it doesn't matter.
             let _ = stream.cancel();
         }
+    }
+
+    /// Whether an answer of this status has no body, whatever it says (RFC 9110 section 6.4.1).
+    pub fn is_bodiless(&self) -> bool {
+        matches!(self.status, 204 | 205 | 304)
     }
 
     /// The media type, without parameters, in lower case; empty when there is none.
@@ -123,7 +130,11 @@ impl Client {
                     answer.discard();
                     return Err(Lost::Redirect);
                 }
-                _ => return Ok(answer),
+                200..=599 => return Ok(answer),
+                _ => {
+                    answer.discard();
+                    return Err(Lost::Status);
+                }
             }
         }
         Err(Lost::Redirect)

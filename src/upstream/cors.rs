@@ -9,6 +9,9 @@ const MOST: usize = 1_000;
 
 const ALLOW_ORIGIN: &str = "access-control-allow-origin";
 
+/// The longest origin that is remembered, in bytes: no host has a longer name.
+const LONGEST_ORIGIN: usize = 300;
+
 /// Our own headers that a page may read.
 const EXPOSED: &str = "RateLimit, RateLimit-Policy, Retry-After";
 
@@ -21,6 +24,9 @@ pub struct Cors {
 impl Cors {
     /// Remembers what an answer tells `origin`. One that tells nothing, as somebody's between would, is no news.
     pub fn hear(&mut self, origin: &str, answer: &Pairs) {
+        if origin.len() > LONGEST_ORIGIN {
+            return;
+        }
         let tells = answer.iter().any(|(name, _)| name == ALLOW_ORIGIN);
         if !tells && self.told.contains_key(origin) {
             return;
@@ -78,6 +84,8 @@ mod tests {
     fn origins_that_are_made_up_take_no_room() {
         let mut cors = Cors::default();
         (0..=MOST).for_each(|n| cors.hear(&n.to_string(), &pairs(&[])));
+        assert_eq!(cors.told.len(), 1);
+        cors.hear(&"x".repeat(LONGEST_ORIGIN + 1), &pairs(&[]));
         assert_eq!(cors.told.len(), 1);
         cors.hear(&MOST.to_string(), &pairs(&[]));
         assert!(cors.of(&MOST.to_string()).is_some());

@@ -146,9 +146,10 @@ impl Listing {
 
     /// The results of `tools/list`, page by page.
     async fn list(&self) -> Option<Vec<Box<RawValue>>> {
-        let mut results = Vec::new();
+        let mut results: Vec<Box<RawValue>> = Vec::new();
         let mut cursor = None;
-        while results.len() < MOST_PAGES {
+        let size = |results: &[Box<RawValue>]| results.iter().map(|result| result.get().len()).sum::<usize>();
+        while results.len() < MOST_PAGES && size(&results) <= LARGEST_ANSWER {
             let id = format!("sluice-{}", random_id());
             let answer = self.client.send(&self.request(&id, cursor)).await.ok()?;
             let result = result(answer, &Value::from(id)).await?;

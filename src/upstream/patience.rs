@@ -68,7 +68,7 @@ pub async fn send(
             }
             Ok(answer) if matches!(answer.status, 502 | 504) => (false, None, is_repeatable),
             Err(Lost::Connection) => (false, None, is_repeatable),
-            Ok(_) | Err(Lost::Timeout | Lost::Redirect) => (false, None, false),
+            Ok(_) | Err(Lost::Timeout | Lost::Redirect | Lost::Status) => (false, None, false),
         };
         failures = failures.saturating_add(1);
         let now = now_us();

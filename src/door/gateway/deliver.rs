@@ -41,6 +41,7 @@ impl Gateway<'_> {
         let mut watch = Watch::new(expected, batch.credential, caller, kept);
         let broken = match answer.media_type().as_str() {
             _ if nothing_expected && !ours.is_empty() => return self.tell_all(ours, batch, told).await,
+            _ if answer.is_bodiless() => outcome::no_answer(&answer),
             EVENT_STREAM => {
                 let first = ours.iter().filter_map(|response| serde_json::to_string(response).ok());
                 let first: Vec<String> = first.collect();

@@ -160,9 +160,10 @@ fn understood(request: &mut Request, revision: Revision, header: Header<'_>) -> 
 }
 
 fn expected(request: Request) -> Expected {
-    let cursor = || request.params.as_ref()?.get("cursor")?.as_str().map(str::to_owned);
-    let asks = match request.method.as_str() {
-        "tools/list" => Asks::List(cursor()),
+    let cursor = request.params.as_ref().and_then(|params| params.get("cursor"));
+    let asks = match (request.method.as_str(), cursor) {
+        ("tools/list", None) => Asks::List(None),
+        ("tools/list", Some(Value::String(cursor))) => Asks::List(Some(cursor.clone())),
         _ => Asks::Other,
     };
     Expected { id: request.id, asks }
@@ -240,6 +241,10 @@ mod tests {
         let post = judged(&list, &[("mcp-method", "tools/list")]).unwrap();
         let [Part::Passes(Some(Expected { asks: Asks::List(Some(cursor)), .. }))] = &post.parts[..] else { panic!() };
         assert_eq!(cursor, "2");
+        let odd = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": 2}});
+        let [Part::Passes(Some(Expected { asks: Asks::Other, .. }))] = &judged(&odd, &[]).unwrap().parts[..] else {
+            panic!()
+        };
     }
 
     #[test]

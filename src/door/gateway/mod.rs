@@ -179,7 +179,9 @@ impl Gateway<'_> {
         let lists = expected.iter().any(|expected| matches!(expected.asks, Asks::List(_)));
         let mut watch = Watch::new(expected, credential, caller.to_owned(), ());
         let is_stream = answer.media_type() == EVENT_STREAM;
-        let response = if is_stream && *method != Method::Head {
+        let response = if answer.is_bodiless() {
+            Response::empty()?
+        } else if is_stream && *method != Method::Head {
             relay::events(&mut answer, &[], watch, false)?
         } else if lists && answer.media_type() == JSON {
             match relay::gather(&mut answer, self.upstream.timeout_ms).await {

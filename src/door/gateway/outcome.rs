@@ -9,6 +9,7 @@ pub fn lost(lost: Lost) -> (u16, &'static str) {
     match lost {
         Lost::Timeout => (504, "The server behind didn't answer in time."),
         Lost::Connection => (502, "The server behind can't be reached, or the connection to it was lost."),
+        Lost::Status => (502, "The server behind answered with a status that HTTP doesn't have."),
         Lost::Redirect => (502, "The server behind answered with a redirect, which isn't followed."),
     }
 }
@@ -18,7 +19,7 @@ pub fn lost_call(fault: Lost) -> String {
     let (_, text) = lost(fault);
     match fault {
         Lost::Timeout | Lost::Connection => format!("{text} The call may have run."),
-        Lost::Redirect => text.to_owned(),
+        Lost::Redirect | Lost::Status => text.to_owned(),
     }
 }
 
