@@ -25,17 +25,32 @@ const isBroken = (instanceId) => mark().criticalError || mark().instanceId !== i
 
 /**
  * An answer that is streamed goes on when the guard is done, so it is watched from outside: the stream of a broken instance would never
- * end.
+ * end. It is handed on piece by piece, since a pipe that waits for the next piece doesn't hear that it is over.
  */
 function watched(response, instanceId) {
   if (!response.body || !/^\s*text\/event-stream/i.test(response.headers.get("content-type"))) return response;
   const { readable, writable } = new IdentityTransformStream();
-  const broken = new AbortController();
+  const [reader, writer] = [response.body.getReader(), writable.getWriter()];
+  const stop = (error) => {
+    clearInterval(timer);
+    writer.abort(error).catch(() => {});
+    reader.cancel(error).catch(() => {});
+  };
   const timer = setInterval(() => {
-    if (isBroken(instanceId)) broken.abort(new Error("the instance is broken"));
+    if (isBroken(instanceId)) stop(new Error("the instance is broken"));
   }, WATCH_MS);
-  const piped = response.body.pipeTo(writable, { signal: broken.signal });
-  piped.catch(() => {}).finally(() => clearInterval(timer));
+  // The client has gone.
+  writer.closed.catch(stop);
+  const handOn = async () => {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      await writer.write(value);
+    }
+    clearInterval(timer);
+    await writer.close();
+  };
+  handOn().catch(stop);
   return new Response(readable, response);
 }
 

@@ -103,6 +103,25 @@ describe("arguments are held against the upstream's own schema:", () => {
   });
 });
 
+test("a check that would take for ever isn't made", async () => {
+  await using both = await pair();
+  const { sluice, upstream } = both;
+  const branch = (op) => ({ properties: { left: { $ref: "#" }, op: { const: op } } });
+  const chain = Object.fromEntries(
+    Array.from({ length: 40 }, (_, n) => [n, { allOf: [{ $ref: `#/$defs/${n + 1}` }, { $ref: `#/$defs/${n + 1}` }] }]),
+  );
+  upstream.tools = [
+    { name: "filter", inputSchema: { type: "object", oneOf: [branch("and"), branch("or")] } },
+    { name: "chain", inputSchema: { type: "object", $defs: { ...chain, 40: {} }, $ref: "#/$defs/0" } },
+    { name: "many", inputSchema: { type: "object", properties: { a: { items: { type: "string" } } } } },
+  ];
+  const deep = (levels) => (levels === 0 ? {} : { left: deep(levels - 1), op: "or" });
+  for (const [name, args] of [["filter", deep(60)], ["chain", {}], ["many", { a: Array(100_000).fill(1) }]]) {
+    assert.ok(ran(await call(sluice, caller(), name, args)), name);
+  }
+  unfit(await call(sluice, caller(), "many", { a: [1] }), "/a/0");
+});
+
 describe("the list", () => {
   const both = gateway();
 

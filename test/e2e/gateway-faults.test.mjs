@@ -92,6 +92,9 @@ describe("a server behind that", () => {
     "answers with HTML that is said to be JSON": (_, response) => json(response, "<h1>Hello</h1>"),
     "answers with nothing": (_, response) => json(response, ""),
     "answers with JSON that is no answer": (_, response) => json(response, { detail: "ok" }),
+    "answers with a status that there isn't": (_, response) => json(response, result(1, "x"), 700),
+    "answers with no content": (_, response) => response.writeHead(204, { "content-type": "application/json" }).end(),
+    "answers with no stream": (_, response) => response.writeHead(204, { "content-type": "text/event-stream" }).end(),
     "answers another request": (_, response) => json(response, result(2, "x")),
   };
   for (const [what, fault] of Object.entries(broken)) {
@@ -115,6 +118,16 @@ describe("a server behind that", () => {
     upstream.respond((_, response) => response.destroy());
     badGateway(await ask(sluice, caller(), "ping", undefined, 7), 502, 7);
     badGateway(await ask(sluice, caller(), "initialize", {}, "i"), 502, "i");
+  });
+
+  test("has odd statuses for all else doesn't stop anything", async () => {
+    const { sluice, upstream } = both;
+    for (const [status, told] of [[700, 502], [999, 502], [204, 204], [205, 205], [304, 304]]) {
+      upstream.respond((_, response) => response.writeHead(status, { "content-type": "application/json" }).end());
+      for (const method of ["ping", "tools/list"]) assert.equal((await ask(sluice, caller(), method)).status, told, `${status}`);
+    }
+    upstream.respond(undefined);
+    came(await call(sluice, caller()), "hello");
   });
 
   test("breaks a stream off is told to all but calls too", async () => {
