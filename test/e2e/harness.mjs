@@ -79,9 +79,8 @@ export async function start(options = {}) {
      */
     async databases({ name, binding = "RATE_LIMITER" } = {}) {
       const only = name === undefined ? undefined : await idOf(binding, name);
-      return stored(binding)
-        .filter(({ id }) => only === undefined || id === only)
-        .map(({ id, file }) => ({ id, ...readDatabase(file) }));
+      const found = stored(binding).filter(({ id }) => only === undefined || id === only);
+      return Promise.all(found.map(async ({ id, file }) => ({ id, ...(await readDatabase(file)) })));
     },
 
     /** Runs SQL that writes on one object's file. Evict the object first and ask it afterwards, so that it reads what was written. */
@@ -258,8 +257,22 @@ function inFolder(folder, work) {
 // How long to wait for a database that is locked.
 const BUSY_MS = 5_000;
 
-// Read-only, beside the object that may be writing: SQLite's write-ahead log allows that.
-function readDatabase(file) {
+// SQLite's code for what only a writer could do (SQLITE_READONLY), in the lower bits.
+const READ_ONLY = 8;
+
+// Read-only, beside the object that may be writing: SQLite's write-ahead log allows that. Between two steps of the writer there can be a
+// journal that only a writer may roll back; then it is looked at again.
+async function readDatabase(file) {
+  for (const end = Date.now() + BUSY_MS; ; await sleep(20)) {
+    try {
+      return lookInto(file);
+    } catch (error) {
+      if ((error.errcode & 0xff) !== READ_ONLY || Date.now() > end) throw error;
+    }
+  }
+}
+
+function lookInto(file) {
   const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS });
   try {
     const names = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map((row) => row.name);
