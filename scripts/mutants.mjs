@@ -13,7 +13,7 @@ const ROOMS = [
     ...["policy", "question", "operator", "quota", "returns", "row", "session", "slots", "spacing", "standing"],
   ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/refusal/**", "src/config/**", "src/tools/arguments.rs"],
-  ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "pages", "passing", "retry_after", "sse"].map(
+  ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "pages", "passing", "retry_after"].map(
     (room) => `src/upstream/${room}.rs`,
   ),
   ...["src/door/gateway/judge.rs", "src/door/gateway/outcome.rs", "src/door/media.rs"],

@@ -222,6 +222,40 @@ mod tests {
         assert_eq!(busy(2, None, None).fields()["reason"], "busy");
     }
 
+    /// The first column of a table whose head is this.
+    fn column(page: &str, head: &str) -> Vec<String> {
+        let (_, table) = page.split_once(head).unwrap();
+        let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).skip(1);
+        let cells = rows.flat_map(|row| row.split('|').nth(1).unwrap().split(',').map(str::trim));
+        cells.map(|cell| cell.trim_matches('`').to_owned()).collect()
+    }
+
+    #[test]
+    fn the_pages_name_every_reason_and_every_allowance() {
+        const GUIDE: &str = include_str!("../docs/client-guide.md");
+        const PAGE: &str = include_str!("../docs/rate-limits.md");
+        let ms = 1;
+        let all = [
+            rate(ms),
+            quota(DAY, None),
+            busy(2, None, None),
+            tokens(2, 1),
+            refusal(Reason::Blocked { retry_after_ms: ms }),
+            refusal(Reason::Unavailable),
+            refusal(Reason::Upstream { retry_after_ms: ms }),
+        ];
+        let reasons = all.map(|refusal| refusal.reason.name());
+        assert_eq!(column(PAGE, "| reason | meaning | wait |"), reasons);
+        let allowances = ["caller", "tool", "anonymous", "shared", "spacing", "session", "upstream"];
+        assert_eq!(column(PAGE, "| `allowance` | whose limit |"), allowances);
+        let members = |member: &str| GUIDE.lines().find(|line| line.starts_with(&format!("| `{member}` |"))).unwrap();
+        for (member, names) in [("reason", reasons), ("allowance", allowances)] {
+            for name in names {
+                assert!(members(member).contains(&format!("`{name}`")), "{member} {name}");
+            }
+        }
+    }
+
     #[test]
     fn every_allowance_has_its_name() {
         use AllowanceKind::{Anonymous, Caller, Session, Shared, Spacing, Tool, Upstream};

@@ -1,7 +1,7 @@
 //! Who is a caller (`MCP_CALLER`), and by what a token is verified.
 
 use super::variables::Variables;
-use super::Fault;
+use super::{address, Fault};
 use serde_json::Value;
 use url::{Host, Url};
 
@@ -142,25 +142,15 @@ fn claims(list: &str) -> Result<Vec<String>, Fault> {
     Ok(claims)
 }
 
-/// An address with TLS, or one on this machine; without a user and without a fragment.
+/// An address with TLS, or one on this machine; as it is written.
 fn address(variable: &str, given: &str) -> Result<String, Fault> {
-    let good = Url::parse(given).is_ok_and(|url| {
-        let scheme_fits = match url.scheme() {
-            "https" => true,
-            "http" => url.host().is_some_and(|host| is_loopback(&host)),
-            _ => false,
-        };
-        scheme_fits && url.username().is_empty() && url.password().is_none() && url.fragment().is_none()
-    });
-    match good {
-        true => Ok(given.to_owned()),
-        false => {
-            // What stands before an @ may be a secret.
-            let shown = if given.contains('@') { "one with a user".to_owned() } else { format!("{given:?}") };
-            let what = format!("must be an https address (http on a loopback host, for tests); not {shown}");
-            Err(Fault::new(variable, what))
-        }
-    }
+    let is_safe = |url: &Url| match url.scheme() {
+        "https" => true,
+        "http" => url.host().is_some_and(|host| is_loopback(&host)),
+        _ => false,
+    };
+    address::parse(variable, given, is_safe, "an https address (http on a loopback host, for tests)")?;
+    Ok(given.to_owned())
 }
 
 fn is_loopback(host: &Host<&str>) -> bool {

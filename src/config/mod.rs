@@ -3,6 +3,7 @@
 //! Variables come as JSON: text and numbers, and tables either as tables or as text, since wrangler passes them both
 //! ways. The names and defaults are in the README.
 
+mod address;
 pub mod callers;
 pub mod choices;
 pub mod decimal;

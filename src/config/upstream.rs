@@ -3,7 +3,7 @@
 use super::callers::Identity;
 use super::limits::{Limits, MOST_SLOTS};
 use super::variables::Variables;
-use super::Fault;
+use super::{address, Fault};
 use url::Url;
 
 /// The name of the service binding, and the value of `MCP_UPSTREAM` that means it.
@@ -84,18 +84,9 @@ pub(super) fn parse(
     }))
 }
 
-/// An address without a user, since a secret isn't kept there, and without a fragment, which is never sent.
 fn url(given: &str) -> Result<Url, Fault> {
-    let url = Url::parse(given).ok().filter(|url| {
-        let plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-        plain && matches!(url.scheme(), "http" | "https")
-    });
-    url.ok_or_else(|| {
-        // What stands before an @ may be a secret.
-        let shown = if given.contains('@') { "one with a user".to_owned() } else { format!("{given:?}") };
-        let what = format!("must be an http or https address, or {BINDING:?} for the service binding; not {shown}");
-        Fault::new("MCP_UPSTREAM", what)
-    })
+    let expected = format!("an http or https address, or {BINDING:?} for the service binding");
+    address::parse("MCP_UPSTREAM", given, |url| matches!(url.scheme(), "http" | "https"), &expected)
 }
 
 #[cfg(test)]

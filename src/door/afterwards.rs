@@ -64,11 +64,7 @@ pub fn give_back(env: &Env, context: &Context, returns: Vec<(String, Return)>) {
         return;
     }
     let env = env.clone();
-    context.wait_until(async move {
-        for (name, back) in returns {
-            send(&env, &name, &back).await;
-        }
-    });
+    context.wait_until(async move { send_all(&env, returns).await });
 }
 
 /// Calls that were charged and aren't sent yet. Dropping this gives back what they were charged.
@@ -87,12 +83,16 @@ pub fn give_back_unsent(env: &Env, context: &Context, returns: Vec<(String, Retu
     let env = env.clone();
     context.wait_until(async move {
         if is_sent.await.is_err() {
-            for (name, back) in returns {
-                send(&env, &name, &back).await;
-            }
+            send_all(&env, returns).await;
         }
     });
     Unsent(sender)
+}
+
+async fn send_all(env: &Env, returns: Vec<(String, Return)>) {
+    for (name, back) in returns {
+        send(env, &name, &back).await;
+    }
 }
 
 async fn send(env: &Env, name: &str, back: &Return) {

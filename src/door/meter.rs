@@ -12,7 +12,7 @@ use crate::limiter::demand::question;
 use crate::limiter::policy::TOKEN;
 use crate::limiter::question::Question;
 use crate::limiter::returns::Return;
-use crate::limiter::session::session as of_session;
+use crate::limiter::session::slots_of;
 use crate::limiter::spacing::{spacings, Spacing};
 use crate::limiter::standing::{policy_item, Standing};
 use crate::platform::{now_us, random_id};
@@ -116,7 +116,7 @@ impl<'a> Meter<'a> {
         if asked.lease.is_some() || !spacings.is_empty() || occasion.may_go_back {
             asked.id = Some(random_id());
         }
-        let session = session.map(|(limit, id)| of_session(id, limit, calls.len() as u64, lease_us, random_id()));
+        let session = session.map(|(limit, id)| slots_of(id, limit, calls.len() as u64, lease_us, random_id()));
         let end_later = |name: &str, id| afterwards::end_later(env, context, client.clone(), name, id, lease_us);
         let own = asked.id.filter(|_| asked.lease.is_some()).map(|id| end_later(key.name(), id));
         let its = session.as_ref().and_then(|(name, asked)| Some(end_later(name, asked.id?)));

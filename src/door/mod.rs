@@ -1,10 +1,11 @@
 //! HTTP in and out: the only place where a client's request is read and its answer made.
 //!
 //! `mod.rs` knows the paths, `media.rs` and `body.rs` what can be taken, `exchange.rs` leads the messages of one POST
-//! to their answers, each of them an `entry.rs`, and `meter.rs` has the calls among them admitted and run, with `subject.rs` for
-//! what holds for their caller, `verdict.rs` to say why not, and `afterwards.rs` for what is done when the answer has gone.
-//! `gateway/` does all that where there is a server behind. `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read with GET,
-//! `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
+//! to their answers, each of them an `entry.rs`. `meter.rs` has the calls among them admitted, with `subject.rs` for what holds
+//! for their caller and `verdict.rs` to say why not; `run.rs` runs them, or `refuse.rs` answers in their place. `told.rs` is what
+//! header fields tell of it, and `afterwards.rs` is done when the answer has gone. `gateway/` leads to a server behind where there
+//! is one. `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read
+//! with GET, `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
 
 mod admin;
 mod afterwards;
@@ -51,7 +52,8 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 /// 7. the door: the reply, with what is left
 /// 8. stats: counted, and sent on after the answer has gone
 ///
-/// Steps 2, 3 and 7 are in `exchange.rs`, 4 in `entry.rs`, 5, 6 and the counting in `meter.rs`.
+/// Steps 2 and 3 are in `exchange.rs`, 4 in `entry.rs`, 5 in `meter.rs`, 6 and the counting in `run.rs`, 7 in `told.rs`; where there is a
+/// server behind, 2 is in `gateway/judge.rs`, 4 in `gateway/prepare.rs`, 6 in `gateway/calls.rs`, and 7 in `gateway/deliver.rs`.
 pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<Response> {
     let path = request.path();
     let config = environment::config(&env);

@@ -1,7 +1,7 @@
 //! An answer as HTTP, with what browsers need to read it.
 
 use crate::mcp::reply::Response as RpcResponse;
-use crate::upstream::relay::event;
+use crate::mcp::sse;
 use serde::Serialize;
 use worker::{Headers, Response, ResponseBody, Result};
 
@@ -15,7 +15,8 @@ const EXPOSED_HEADERS: &str = "RateLimit, RateLimit-Policy, Retry-After, WWW-Aut
 /// For how long a browser may keep a preflight, in seconds.
 const PREFLIGHT_SECONDS: &str = "86400";
 
-const JSON: &str = "application/json";
+/// The media type of JSON.
+pub const JSON: &str = "application/json";
 
 /// What is sent back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,8 +60,8 @@ impl Reply {
     pub fn into_event(mut self) -> Self {
         if let Some(body) = self.body.take_if(|_| self.headers.contains(&("content-type", JSON.to_owned()))) {
             self.headers.retain(|(name, _)| *name != "content-type");
-            self.headers.push(("content-type", "text/event-stream".to_owned()));
-            self.body = Some(event(&body));
+            self.headers.push(("content-type", sse::MEDIA_TYPE.to_owned()));
+            self.body = Some(sse::event(&body));
         }
         self
     }

@@ -13,7 +13,7 @@ const POLL: u64 = 5 * SECOND;
 
 /// The object of the session `id`, and the question whether `calls` more may run where `limit` may at the same time: on a lease of
 /// the id `lease`, for `lease_us` microseconds.
-pub fn session(id: &str, limit: u64, calls: u64, lease_us: u64, lease: u64) -> (String, Question) {
+pub fn slots_of(id: &str, limit: u64, calls: u64, lease_us: u64, lease: u64) -> (String, Question) {
     // Who knows the id of a session can use it, so it is in no name.
     let name = format!("session:{}", BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(id)));
     let slots = vec![SlotsAsked { tool: String::new(), calls, limit, poll: POLL }];
@@ -28,14 +28,14 @@ mod tests {
 
     #[test]
     fn a_session_has_its_own_object_whose_name_doesnt_tell_its_id() {
-        let (name, _) = session("abc", 2, 1, 9, 7);
+        let (name, _) = slots_of("abc", 2, 1, 9, 7);
         assert_eq!(name, "session:ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
-        assert_ne!(session("abd", 2, 1, 9, 7).0, name);
+        assert_ne!(slots_of("abd", 2, 1, 9, 7).0, name);
     }
 
     #[test]
     fn so_many_calls_run_in_it_and_no_more() {
-        let asked = |calls, lease| session("abc", 2, calls, 60 * SECOND, lease).1;
+        let asked = |calls, lease| slots_of("abc", 2, calls, 60 * SECOND, lease).1;
         let first = decide(None, &asked(1, 1), 0).unwrap();
         let second = decide(first.write, &asked(1, 2), 1).unwrap();
         assert!(first.answer.admitted && second.answer.admitted);

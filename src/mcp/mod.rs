@@ -2,7 +2,8 @@
 //!
 //! In scope: JSON-RPC messages (`message.rs`, strict JSON in `json.rs`, ids in `id.rs`, names that only look alike in `lookalike.rs`), the five revisions and which
 //! of them a request is served by (`revision.rs`), the headers that mirror a body (`headers.rs`), what is asked
-//! (`method.rs`, arguments against a schema in `schema.rs`, how much work that is in `schema_work.rs`), and what is answered (`reply.rs`, `server.rs`, `tool_result.rs`). Out of scope: HTTP itself (the
+//! (`method.rs`, arguments against a schema in `schema.rs`, how much work that is in `schema_work.rs`), events that carry
+//! messages (`sse.rs`), and what is answered (`reply.rs`, `server.rs`, `tool_result.rs`). Out of scope: HTTP itself (the
 //! door), the tools, and whether a call may run. Pure.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28>, and its four predecessors.
@@ -18,4 +19,5 @@ pub mod revision;
 pub mod schema;
 pub mod schema_work;
 pub mod server;
+pub mod sse;
 pub mod tool_result;

@@ -3,21 +3,18 @@
 //! The runtime never runs a question twice, and neither does this. After a deadline it may have been heard all the
 //! same.
 
-use futures_util::future::{select, Either};
+use super::{cut, within};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use std::pin::pin;
-use std::time::Duration;
 use worker::js_sys::Reflect;
 use worker::wasm_bindgen::JsValue;
-use worker::{Delay, Env, Error, Method, Request, RequestInit};
+use worker::{Env, Error, Method, Request, RequestInit};
 
 /// An absolute address, as a request must have one; it is never resolved.
 const ADDRESS: &str = "https://object/";
 
-/// Causes are followed and told this far.
+/// Causes are followed this far.
 const DEEPEST_CAUSE: usize = 8;
-const LONGEST_CAUSE: usize = 200;
 
 /// Why there is no answer. The texts are for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +46,8 @@ pub async fn ask<Q: Serialize, A: DeserializeOwned>(
     question: &Q,
     deadline_ms: u32,
 ) -> Result<A, Failure> {
-    let answer = pin!(attempt(env, binding, name, question));
-    let deadline = Delay::from(Duration::from_millis(u64::from(deadline_ms)));
-    match select(answer, deadline).await {
-        Either::Left((answer, _)) => answer,
-        Either::Right(((), _)) => Err(Failure::Deadline(deadline_ms)),
-    }
+    let answer = within(deadline_ms, attempt(env, binding, name, question)).await;
+    answer.unwrap_or(Err(Failure::Deadline(deadline_ms)))
 }
 
 async fn attempt<Q: Serialize, A: DeserializeOwned>(
@@ -79,7 +72,7 @@ async fn attempt<Q: Serialize, A: DeserializeOwned>(
 }
 
 fn failure(error: &Error) -> Failure {
-    let cause: String = message(error).chars().take(LONGEST_CAUSE).collect();
+    let cause = cut(&message(error));
     if is_overloaded(error, DEEPEST_CAUSE) {
         Failure::Overloaded(cause)
     } else {

@@ -8,12 +8,37 @@ pub mod gone;
 pub mod panics;
 pub mod store;
 
-use worker::Date;
+use futures_util::future::{select, Either};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+use worker::{Date, Delay, Error};
+
+/// An error is told this far, in characters.
+const LONGEST_CAUSE: usize = 200;
 
 /// Microseconds since 1970. The clock of Workers moves in milliseconds, only when something arrives, and may step
 /// back.
 pub fn now_us() -> u64 {
     Date::now().as_millis().saturating_mul(1_000)
+}
+
+/// What `work` comes to, if it does within so many milliseconds.
+pub async fn within<T>(ms: u32, work: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(work), Delay::from(Duration::from_millis(u64::from(ms)))).await {
+        Either::Left((result, _)) => Some(result),
+        Either::Right(((), _)) => None,
+    }
+}
+
+/// An error as a line for the log.
+pub fn cause(error: &Error) -> String {
+    cut(&error.to_string())
+}
+
+/// A text of no more than can be told of an error.
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST_CAUSE).collect()
 }
 
 /// A random number below 2^52, which passes through JSON and JavaScript unchanged.

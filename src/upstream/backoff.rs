@@ -3,7 +3,7 @@
 use crate::limiter::policy::SECOND;
 
 /// The most attempts for one call.
-pub const MOST_ATTEMPTS: u32 = 4;
+const MOST_ATTEMPTS: u32 = 4;
 
 /// The longest wait after the first failure, in microseconds; it doubles with each one.
 const FIRST: u64 = SECOND / 4;

@@ -6,7 +6,7 @@ use crate::mcp::schema_work::{extent, work};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::Value;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -51,6 +51,8 @@ struct Entry {
 pub struct Listed {
     schema: Option<Box<RawValue>>,
     compiled: OnceCell<Option<Schema>>,
+    /// How much work a check of arguments is that are nested so deep.
+    work: RefCell<HashMap<usize, u64>>,
     /// Whether calling it twice does no more than calling it once, as the server says.
     pub is_repeatable: bool,
 }
@@ -100,7 +102,10 @@ impl Catalogue {
             let length = schema.as_ref().map_or(0, |schema| schema.get().len());
             catalogue.size = catalogue.size.saturating_add(name.len()).saturating_add(length);
             let is_repeatable = hinted("readOnlyHint") || hinted("idempotentHint");
-            catalogue.tools.insert(name, Rc::new(Listed { schema, compiled: OnceCell::new(), is_repeatable }));
+            catalogue.tools.insert(
+                name,
+                Rc::new(Listed { schema, compiled: OnceCell::new(), work: RefCell::default(), is_repeatable }),
+            );
         }
         catalogue
     }
@@ -131,8 +136,8 @@ impl Listed {
         };
         let (depth, values) = extent(arguments);
         let schema = self.compiled.get_or_init(compile).as_ref()?;
-        let fits = values <= MOST_VALUES && work(schema.source(), depth).saturating_mul(values) <= MOST_WORK;
-        fits.then_some(schema)
+        let work = *self.work.borrow_mut().entry(depth).or_insert_with(|| work(schema.source(), depth));
+        (values <= MOST_VALUES && work.saturating_mul(values) <= MOST_WORK).then_some(schema)
     }
 }
 

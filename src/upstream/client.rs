@@ -2,20 +2,15 @@
 
 use super::headers::Pairs;
 use crate::platform::gone::either;
-use futures_util::future::{select, Either};
+use crate::platform::{cause, within};
 use serde_json::json;
-use std::pin::pin;
-use std::time::Duration;
 use url::Url;
 use worker::js_sys::Uint8Array;
 use worker::web_sys::{self, AbortController, AbortSignal, RequestRedirect};
-use worker::{console_error, Delay, Fetch, Fetcher, Headers, Request, Response, ResponseBody};
+use worker::{console_error, Fetch, Fetcher, Headers, Request, Response, ResponseBody};
 
 /// The most redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
-
-/// An error is told this far, in characters.
-const LONGEST_CAUSE: usize = 200;
 
 /// The way to a server.
 #[derive(Clone, Debug, Default)]
@@ -100,23 +95,18 @@ impl Client {
     /// One attempt. A redirect that keeps the method is followed while it stays on the same origin.
     pub async fn send(&self, outgoing: &Outgoing) -> Result<Answer, Lost> {
         let controller = AbortController::new().map_err(|_| Lost::Connection)?;
-        let answer = pin!(self.follow(outgoing, &controller));
-        let deadline = Delay::from(Duration::from_millis(u64::from(self.timeout_ms)));
-        let lost = match select(answer, deadline).await {
-            Either::Left((Ok(answer), _)) => return Ok(answer),
-            Either::Left((Err(lost), _)) => lost,
-            Either::Right(((), _)) => Lost::Timeout,
-        };
-        controller.abort();
-        Err(lost)
+        let answer = within(self.timeout_ms, self.follow(outgoing, &controller)).await;
+        answer.unwrap_or_else(|| {
+            controller.abort();
+            Err(Lost::Timeout)
+        })
     }
 
     async fn follow(&self, outgoing: &Outgoing, controller: &AbortController) -> Result<Answer, Lost> {
         let mut url = outgoing.url.clone();
         for _ in 0..=MOST_REDIRECTS {
             let answer = self.attempt(outgoing, &url, controller).await.map_err(|error| {
-                let cause: String = error.to_string().chars().take(LONGEST_CAUSE).collect();
-                console_error!("{}", json!({ "event": "upstream_failure", "cause": cause }));
+                console_error!("{}", json!({ "event": "upstream_failure", "cause": cause(&error) }));
                 Lost::Connection
             })?;
             match answer.status {

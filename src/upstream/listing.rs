@@ -8,16 +8,14 @@ use super::headers::Pairs;
 use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
 use super::shared_cache::{self, Stored};
-use super::sse::Events;
-use crate::platform::{now_us, random_id};
+use crate::mcp::sse::{self, Events};
+use crate::platform::{now_us, random_id, within};
 use base64::prelude::{Engine as _, BASE64_URL_SAFE_NO_PAD};
-use futures_util::future::{select, Either};
 use futures_util::StreamExt as _;
 use serde_json::value::RawValue;
 use serde_json::{json, Map, Value};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use url::Url;
@@ -28,11 +26,11 @@ thread_local! {
 }
 
 /// How long a whole list may take, in milliseconds.
-const DEADLINE_MS: u64 = 10_000;
+const DEADLINE_MS: u32 = 10_000;
 
 /// How often a request that waits for a list looks, in milliseconds; and how often at the most, a little longer than a list may take.
-const LOOK_MS: u64 = 20;
-const MOST_LOOKS: u64 = DEADLINE_MS / LOOK_MS + 50;
+const LOOK_MS: u32 = 20;
+const MOST_LOOKS: u32 = DEADLINE_MS / LOOK_MS + 50;
 
 /// The largest answer, in bytes: a list says more than what is kept of it.
 const LARGEST_ANSWER: usize = 4 * LARGEST;
@@ -93,7 +91,7 @@ impl Listing {
             }
             // What was waited for will do, however old it says it is.
             since = since.or(Some(now));
-            Delay::from(Duration::from_millis(LOOK_MS)).await;
+            Delay::from(Duration::from_millis(u64::from(LOOK_MS))).await;
         }
         None
     }
@@ -123,11 +121,7 @@ impl Listing {
 
     /// The list that the server tells, which is kept for others where it may be.
     async fn told(&self) -> Option<Catalogue> {
-        let list = pin!(self.list());
-        let results = match select(list, Delay::from(Duration::from_millis(DEADLINE_MS))).await {
-            Either::Left((results, _)) => results?,
-            Either::Right(((), _)) => return None,
-        };
+        let results = within(DEADLINE_MS, self.list()).await.flatten()?;
         let pages: Option<Vec<Page>> = results.iter().map(|result| Page::parse(result.get())).collect();
         let at = now_us();
         let catalogue = Catalogue::new(pages?, at);
@@ -199,7 +193,7 @@ pub fn changed() {
 
 /// The result in the answer to the request of this id.
 async fn result(answer: Answer, id: &Value) -> Option<Box<RawValue>> {
-    let is_stream = answer.media_type() == "text/event-stream";
+    let is_stream = answer.media_type() == sse::MEDIA_TYPE;
     let (mut events, mut text, mut size) = (Events::default(), Vec::new(), 0_usize);
     let mut response = answer.response;
     let mut body = response.stream().ok()?;

@@ -43,8 +43,8 @@ pub fn closed_for(url: &url::Url, credential: Credential) -> Option<u64> {
     HEALTH.with_borrow(|health| health.closed_for(&origin(url), credential, now_us()))
 }
 
-/// Sends a request, unless its server wants a pause, and more than once where that is safe: after a 429 always, since nothing was done; after a 502, 503 or 504 and a lost
-/// connection only what may be repeated.
+/// Sends a request, unless its server wants a pause, and more than once where that is safe: after a 429 always, since nothing was
+/// done; after a 502, 503 or 504 and a lost connection only what may be repeated.
 pub async fn send(
     client: &Client,
     outgoing: &Outgoing,

@@ -2,17 +2,16 @@
 
 use super::client::Answer;
 use super::passing::messages;
-use super::sse::Events;
 use super::watch::Watch;
-use futures_util::future::{select, Either};
+use crate::mcp::sse::{event, Events};
+use crate::platform::within;
 use futures_util::stream::unfold;
 use futures_util::StreamExt as _;
-use std::time::Duration;
-use worker::{ByteStream, Delay, Error, Response, ResponseBody};
+use worker::{ByteStream, Error, Response, ResponseBody};
 
 /// The most of an answer in JSON that is gathered before it goes on, in bytes. It makes no sense before it is whole; one that is
 /// longer goes on as it comes.
-pub const LONGEST_GATHERED: usize = 256 << 10;
+const LONGEST_GATHERED: usize = 256 << 10;
 
 /// What is told of an answer that ended before it was whole.
 pub const ENDED_EARLY: &str = "The server behind ended its answer before it was complete. The call may have run.";
@@ -34,11 +33,10 @@ pub async fn gather(answer: &mut Answer, timeout_ms: u32) -> Gathered {
     };
     let mut gathered = Vec::new();
     while gathered.len() <= LONGEST_GATHERED {
-        let deadline = Delay::from(Duration::from_millis(u64::from(timeout_ms)));
-        match select(body.next(), deadline).await {
-            Either::Left((Some(Ok(part)), _)) => gathered.extend_from_slice(&part),
-            Either::Left((None, _)) => return Gathered::Whole(gathered),
-            Either::Left((Some(Err(_)), _)) | Either::Right(((), _)) => return Gathered::Broken,
+        match within(timeout_ms, body.next()).await {
+            Some(Some(Ok(part))) => gathered.extend_from_slice(&part),
+            Some(None) => return Gathered::Whole(gathered),
+            Some(Some(Err(_))) | None => return Gathered::Broken,
         }
     }
     Gathered::Beginning(gathered, body)
@@ -83,11 +81,6 @@ pub fn events(answer: &mut Answer, first: &[String], watch: Watch, is_mended: bo
         let chunk = relay.next().await?;
         Some((Ok::<_, Error>(chunk), relay))
     }))
-}
-
-/// A message as an event.
-pub fn event(message: &str) -> String {
-    format!("event: message\ndata: {message}\n\n")
 }
 
 impl Relay {

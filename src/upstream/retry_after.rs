@@ -4,7 +4,7 @@ use crate::limiter::policy::SECOND;
 use std::time::UNIX_EPOCH;
 
 /// The longest pause that is believed, in microseconds.
-pub const LONGEST: u64 = 3_600 * SECOND;
+const LONGEST: u64 = 3_600 * SECOND;
 
 /// The pause that a header's value asks for at `now`, in microseconds; None when it says nothing that can be read.
 pub fn pause(value: &str, now: u64) -> Option<u64> {

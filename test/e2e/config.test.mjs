@@ -367,15 +367,15 @@ describe("a fault of the configuration", () => {
     ["MCP_TOOLS", { echo: { cost: 31 } }, /MCP_TOOLS\.echo\.cost: .*\b31\b.*\b30\b/],
     ["MCP_TOOLS", '{"search_docs":{"cost":"31"}}', /MCP_TOOLS\.search_docs\.cost: .*\b31\b.*\b30\b/],
     ["MCP_TOOLS", { echo: { fail: "shut" } }, /MCP_TOOLS\.echo\.fail\b/],
-    // Names that nobody reads: misspelt ones, and those of parts that don't exist yet.
-    ["MCP_RATE_LIMITS", "1"],
-    ["MCP_rate_limit", "1"],
     ["MCP_UPSTREAM", "ftp://behind.example/mcp"],
     ["MCP_UPSTREAM", "UPSTREAM"],
     ["MCP_UPSTREAM_AUTH", "basic"],
     ["MCP_UPSTREAM_TIMEOUT_MS", "0"],
     ["MCP_UPSTREAM_TOKEN", "two words"],
     ["MCP_MAX_IN_FLIGHT_SESSION", 1],
+    // Names that nobody reads.
+    ["MCP_RATE_LIMITS", "1"],
+    ["MCP_rate_limit", "1"],
   ]) {
     const shown = JSON.stringify(value);
     test(`${variable} = ${shown} is told by /mcp, by /healthz and in the log, once`, () =>

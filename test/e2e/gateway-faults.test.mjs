@@ -14,6 +14,7 @@ import {
   gate,
   gateway,
   grown,
+  hold,
   left,
   messages,
   pair,
@@ -639,15 +640,11 @@ describe("large answers pass with little memory:", () => {
 test("one caller's hanging call holds up nobody", async () => {
   await using both = await pair({ MCP_UPSTREAM_TIMEOUT_MS: "60000" });
   const { sluice, upstream } = both;
-  const end = gate();
-  upstream.respond(onCall(async (seen, _, next) => {
-    if (seen.messages[0].params.arguments.text === "hang") await end.promise;
-    next();
-  }));
+  const end = hold(upstream, ({ arguments: { text } }) => text === "hang");
   const hanging = atOnce(10, (id) => call(sluice, caller(), "echo", { text: "hang" }, id));
   await until(() => upstream.calls().length === 10, "ten calls hang");
   came(await call(sluice, caller()), "hello");
   assert.equal((await ask(sluice, caller(), "ping")).status, 200);
-  end.resolve();
+  end();
   assert.ok((await hanging).every(ran));
 });

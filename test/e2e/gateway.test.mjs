@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { atOnce, message, metrics, ran, refusalOf, request, until } from "./calls.mjs";
 import { start as startHarness } from "./harness.mjs";
 import { fromNow, hmac } from "./issuer.mjs";
-import { SLOW, ask, call, caller, came, events, gate, gateway, left, messages, pair, text, through } from "./upstreams/gateway.mjs";
+import { SLOW, ask, call, caller, came, events, gate, gateway, hold, left, messages, pair, text, through } from "./upstreams/gateway.mjs";
 import { ECHO, anyTool, event, json, onCall, result, stream } from "./upstreams/scripted.mjs";
 
 const JSON_TYPE = { "content-type": "application/json" };
@@ -783,45 +783,33 @@ describe("other limits hold for the upstream's tools:", () => {
     await using both = await pair({ MCP_TOOLS: { render: { max_in_flight: 1, poll_seconds: 7 } } });
     const { sluice, upstream } = both;
     upstream.tools = [ECHO, anyTool("render")];
-    const end = gate();
-    upstream.respond(onCall(async (seen, response, next) => {
-      if (seen.messages[0].params.name === "render") await end.promise;
-      next();
-    }));
+    const end = hold(upstream, ({ name }) => name === "render");
     const who = caller();
     const first = call(sluice, who, "render", {});
     await until(() => upstream.calls().length === 1, "render is under way");
     const busy = await call(sluice, who, "render", {}, 2);
     assert.deepEqual(refusalOf(busy), { reason: "busy", allowance: "tool", tool: "render", retryAfterMs: 7_000 });
     came(await call(sluice, who), "hello");
-    end.resolve();
+    end();
     assert.ok(ran(await first));
   });
 
   test("the object isn't held while the upstream works", async () => {
     await using both = await pair();
     const { sluice, upstream } = both;
-    const end = gate();
-    upstream.respond(onCall(async (seen, _, next) => {
-      if (seen.messages[0].params.arguments.text === "wait") await end.promise;
-      next();
-    }));
+    const end = hold(upstream, ({ arguments: { text } }) => text === "wait");
     const who = caller();
     const first = call(sluice, who, "echo", { text: "wait" });
     await until(() => upstream.calls().length === 1, "the first is under way");
     for (let id = 2; id < 5; id += 1) came(await call(sluice, who, "echo", { text: "quick" }, id), "quick");
-    end.resolve();
+    end();
     came(await first, "wait");
   });
 
   test("MCP_MAX_IN_FLIGHT_SESSION caps the calls of one session, beside the caller's limit", async () => {
     await using both = await pair({ MCP_MAX_IN_FLIGHT_SESSION: "1" });
     const { sluice, upstream } = both;
-    const end = gate();
-    upstream.respond(onCall(async (seen, _, next) => {
-      if (seen.messages[0].params.arguments.text === "wait") await end.promise;
-      next();
-    }));
+    const end = hold(upstream, ({ arguments: { text } }) => text === "wait");
     const who = caller();
     const within = (id) => ({ ...who, headers: { ...who.headers, "mcp-session-id": id } });
     const first = call(sluice, within("a"), "echo", { text: "wait" });
@@ -833,7 +821,7 @@ describe("other limits hold for the upstream's tools:", () => {
     assert.match(text(busy), /Wait \d+ seconds? before the next tool call\.$/);
     came(await call(sluice, within("b")), "hello");
     came(await call(sluice, who), "hello");
-    end.resolve();
+    end();
     const answer = await first;
     came(answer, "wait");
     await until(async () => ran(await call(sluice, within("a"))), "the session's slot is free again");
@@ -845,18 +833,14 @@ describe("other limits hold for the upstream's tools:", () => {
     await using both = await pair({ MCP_MAX_IN_FLIGHT_SESSION: "1", MCP_MAX_IN_FLIGHT: "2", MCP_TOOLS: { free: { cost: 0 } } });
     const { sluice, upstream } = both;
     upstream.tools = [anyTool("free"), anyTool("paid")];
-    const end = gate();
-    upstream.respond(onCall(async (_, __, next) => {
-      await end.promise;
-      next();
-    }));
+    const end = hold(upstream);
     const who = caller({ "mcp-session-id": "s" });
     const first = call(sluice, who, "free", {});
     await until(() => upstream.calls().length === 1, "the first is under way");
     for (const name of ["free", "paid", "free", "paid"]) {
       assert.equal(refusalOf(await call(sluice, who, name, {}))?.allowance, "session", name);
     }
-    end.resolve();
+    end();
     came(await first, "{}");
     upstream.respond(undefined);
     await until(async () => ran(await call(sluice, who, "free", {})), "the session's slot is free again");

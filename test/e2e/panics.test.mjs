@@ -4,20 +4,22 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { atOnce, call, drain, message, nameOf, ran, refusalOf, until } from "./calls.mjs";
 import { start } from "./harness.mjs";
+import { events, pair } from "./upstreams/gateway.mjs";
+import { event, stream } from "./upstreams/scripted.mjs";
 
 // In flight for so long that only a panic ends them sooner.
 const SLOW_MS = 30_000;
 
+// With what makes an object panic.
+const PANICKING = { fixtures: true, main: "test/e2e/faults/direct.mjs" };
+
 let sluice;
 before(async () => {
-  sluice = await start({
-    ...{ fixtures: true, main: "test/e2e/faults/direct.mjs" },
-    vars: { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "20000" },
-  });
+  sluice = await start({ ...PANICKING, vars: { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "20000" } });
 });
 after(() => sluice?.close());
 
-const panicInObject = (address) => sluice.mcp(message(), { address, headers: { "test-panic": "1" } });
+const panicInObject = (address, of = sluice) => of.mcp(message(), { address, headers: { "test-panic": "1" } });
 
 const row = async (address) => (await sluice.stored(nameOf(address))).row;
 
@@ -123,4 +125,22 @@ test("every path answers right after a panic, and the panic is logged with its p
   assert.ok(ran((await sluice.mcp(message(), { address: "203.0.113.6" }))));
   const [line] = await sluice.logged(/on demand, in front/);
   assert.match(line.message, /src\/tools\/fixtures\/faults\.rs/);
+});
+
+test("a stream that passes through the gateway ends when its instance is broken", async () => {
+  await using both = await pair({}, PANICKING);
+  const { sluice: gateway, upstream } = both;
+  upstream.respond((seen, response, next) => {
+    if (seen.method !== "GET") return next();
+    stream(response);
+    response.write(event({ jsonrpc: "2.0", method: "notifications/x" }));
+  });
+  const read = events(await gateway.fetch("/mcp", { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(SLOW_MS) }));
+  assert.match(await read.next(), /notifications/);
+  answeredByGuard(await panicInObject("192.0.2.1", gateway));
+  // Broken off or ended, but not given up by this client: either way a client comes again.
+  const over = await read.next().catch((error) => error);
+  assert.ok(over === undefined || over.name === "TypeError", String(over));
+  await until(() => upstream.seen.find(({ method }) => method === "GET").gone, "the stream behind is given up");
+  assert.ok(ran(await call(gateway, "192.0.2.1")), "the next call runs");
 });

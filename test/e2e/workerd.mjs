@@ -15,13 +15,14 @@ import { build, output } from "../../scripts/build.mjs";
 import { root } from "../../scripts/run.mjs";
 import { fromFile, http } from "./harness.mjs";
 
-/** Starts the Worker on a free port. `vars` go over wrangler.toml's, as with the harness. */
-export async function start({ vars = {} } = {}) {
-  await build("shipped");
+/** Starts the Worker on a free port. `vars` go over wrangler.toml's; they, `fixtures` and `main` are as with the harness. */
+export async function start({ vars = {}, fixtures = false, main = "src/entry.mjs" } = {}) {
+  const flavour = fixtures ? "fixtures" : "shipped";
+  await build(flavour);
   const folder = mkdtempSync(join(tmpdir(), "sluice-workerd-"));
-  const built = output("shipped");
+  const built = output(flavour);
   await bundle({
-    entryPoints: [join(root, "src", "entry.mjs")],
+    entryPoints: [join(root, main)],
     outfile: join(folder, "index.js"),
     ...{ bundle: true, format: "esm", platform: "neutral", logLevel: "error", external: ["cloudflare:*"] },
     alias: { "#built": join(built, "index.js") },

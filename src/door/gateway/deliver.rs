@@ -1,10 +1,11 @@
 //! What came back from the server behind, on its way to the client.
 
 use super::prepare::Batch;
-use super::{finished, outcome, Gateway, EVENT_STREAM, JSON};
-use crate::door::reply::Reply;
+use super::{finished, outcome, Gateway};
+use crate::door::reply::{Reply, JSON};
 use crate::door::told::Told;
 use crate::mcp::reply::Response as RpcResponse;
+use crate::mcp::sse;
 use crate::upstream::client::{Answer, Lost};
 use crate::upstream::headers::come_back;
 use crate::upstream::passing::messages;
@@ -42,14 +43,19 @@ impl Gateway<'_> {
         let broken = match answer.media_type().as_str() {
             _ if nothing_expected && !ours.is_empty() => return self.tell_all(ours, batch, told).await,
             _ if answer.is_bodiless() => outcome::no_answer(&answer),
-            EVENT_STREAM => {
+            sse::MEDIA_TYPE => {
                 let first = ours.iter().filter_map(|response| serde_json::to_string(response).ok());
                 let first: Vec<String> = first.collect();
                 return finished(relay::events(&mut answer, &first, watch, true)?, answer.status, &headers);
             }
             JSON => match relay::gather(&mut answer, self.upstream.timeout_ms).await {
-                Gathered::Whole(whole) if serde_json::from_slice::<IgnoredAny>(&whole).is_ok() => {
+                Gathered::Whole(whole) => {
                     messages(&whole).into_iter().for_each(|message| watch.saw(message));
+                    // What has all answers has been read to its end.
+                    if !watch.is_complete() && serde_json::from_slice::<IgnoredAny>(&whole).is_err() {
+                        let failed = watch.ended_early(relay::ENDED_EARLY);
+                        return self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await;
+                    }
                     let is_answer = watch.is_complete() || !(200..300).contains(&answer.status);
                     if !is_answer && !batch.in_batch {
                         let failed = watch.ended_early(&outcome::no_answer(&answer));
@@ -66,7 +72,7 @@ impl Gateway<'_> {
                     return finished(relay::rest(gathered, rest, watch)?, answer.status, &headers);
                 }
                 Gathered::Beginning(..) => "The server behind answered more than can be put together.".to_owned(),
-                Gathered::Whole(_) | Gathered::Broken => relay::ENDED_EARLY.to_owned(),
+                Gathered::Broken => relay::ENDED_EARLY.to_owned(),
             },
             _ if (400..500).contains(&answer.status) && ours.is_empty() => {
                 return finished(Response::from_body(relay::unseen(&answer))?, answer.status, &headers);

@@ -14,7 +14,7 @@ use super::challenge;
 use super::flood;
 use super::media;
 use super::meter::Meter;
-use super::reply::Reply;
+use super::reply::{Reply, JSON};
 use crate::caller::address;
 use crate::caller::identify::identify;
 use crate::caller::Caller;
@@ -22,6 +22,7 @@ use crate::config::upstream::{Auth, Upstream, BINDING};
 use crate::config::Config;
 use crate::mcp::id::Id;
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
+use crate::mcp::sse;
 use crate::upstream::client::{pairs, Client, Outgoing};
 use crate::upstream::cors::{expose, Cors};
 use crate::upstream::credential::Credential;
@@ -50,7 +51,7 @@ pub struct Gateway<'a> {
     meter: Meter<'a>,
     upstream: &'a Upstream,
     /// Where the request was sent to.
-    url: &'a str,
+    own: Url,
     /// As the client sent them, in lower case.
     headers: Pairs,
     client: Client,
@@ -74,8 +75,10 @@ pub async fn answer(
         timeout_ms: upstream.timeout_ms,
         signal: Some(signal.clone()),
     };
+    // The runtime gives no address that isn't one.
+    let own = Url::parse(url)?;
     let meter = Meter { config, env, context, client: &signal };
-    let gateway = Gateway { meter, upstream, url, headers: pairs(request.headers()), client };
+    let gateway = Gateway { meter, upstream, own, headers: pairs(request.headers()), client };
     gateway.answer(request).await
 }
 
@@ -145,7 +148,7 @@ impl Gateway<'_> {
     async fn caller(&self, id: Option<&Id>) -> std::result::Result<Caller, Reply> {
         let Meter { config, context, .. } = self.meter;
         let caller = identify(&config.identity, &|name| self.header(name), context).await;
-        caller.map_err(|why| challenge::refusal(why, id.cloned(), config, self.url))
+        caller.map_err(|why| challenge::refusal(why, id.cloned(), config, self.own.as_str()))
     }
 
     /// Sends on what isn't metered, and has the answer pass. A stream of events is watched for news of the tools, and so is the answer
@@ -178,7 +181,7 @@ impl Gateway<'_> {
         }
         let lists = expected.iter().any(|expected| matches!(expected.asks, Asks::List(_)));
         let mut watch = Watch::new(expected, credential, caller.to_owned(), ());
-        let is_stream = answer.media_type() == EVENT_STREAM;
+        let is_stream = answer.media_type() == sse::MEDIA_TYPE;
         let response = if answer.is_bodiless() {
             Response::empty()?
         } else if is_stream && *method != Method::Head {
@@ -216,11 +219,10 @@ impl Gateway<'_> {
             url.set_path(path);
             url.set_query(None);
         }
-        let own = self.own();
-        let host = own.host_str().unwrap_or_default();
-        let host = own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let host = self.own.host_str().unwrap_or_default();
+        let host = self.own.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let address = self.header(address::ADDRESS_HEADER);
-        let who = (own.scheme(), host.as_str());
+        let who = (self.own.scheme(), host.as_str());
         // Documents that everybody may read need no secret of ours.
         let auth = match &self.upstream.auth {
             Auth::Token(_) if path != "/mcp" => &Auth::None,
@@ -228,12 +230,6 @@ impl Gateway<'_> {
         };
         let headers = sent_on(&self.headers, auth, address.as_deref(), who);
         Outgoing { method: method.to_string(), url, headers, body }
-    }
-
-    /// Where Sluice itself is.
-    fn own(&self) -> Url {
-        // The runtime gives no address that isn't one.
-        Url::parse(self.url).unwrap_or_else(|_| self.upstream.url.clone())
     }
 
     /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.
@@ -284,9 +280,6 @@ impl Gateway<'_> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
     }
 }
-
-const JSON: &str = "application/json";
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// A response with the status and the headers of the server behind.
 fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<Response> {

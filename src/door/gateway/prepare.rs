@@ -7,7 +7,7 @@ use crate::config::tools::ToolSettings;
 use crate::door::meter::Wanted;
 use crate::door::refuse::Refused;
 use crate::limiter::policy::whole_ms;
-use crate::mcp::headers::check_params;
+use crate::mcp::headers::{check_params, Header};
 use crate::mcp::id::Id;
 use crate::mcp::reply::{Response, RpcError};
 use crate::mcp::revision::Revision;
@@ -22,6 +22,7 @@ use crate::upstream::listing::Listing;
 use crate::upstream::patience::closed_for;
 use crate::upstream::watch::{Asks, Expected};
 use std::rc::Rc;
+use worker::Context;
 
 /// What is the same for all messages of a POST.
 pub struct Batch<'b> {
@@ -67,12 +68,58 @@ enum Misfit {
     Arguments(String),
 }
 
+/// The tools of the server behind, as far as one POST knows them.
+struct Tools<'a> {
+    listing: Listing,
+    context: &'a Context,
+    catalogue: Option<Rc<Catalogue>>,
+    /// Whether the list was asked for anew: once is enough for all calls of a POST.
+    is_new: bool,
+}
+
+impl<'a> Tools<'a> {
+    async fn new(listing: Listing, context: &'a Context) -> Self {
+        let catalogue = listing.known(context).await;
+        Self { listing, context, catalogue, is_new: false }
+    }
+
+    /// The tool of a call, if it is listed; an error when its arguments don't fit. Before either is believed the list is asked for anew.
+    async fn listed(&mut self, call: &Call, header: Header<'_>) -> Result<Option<Rc<Listed>>, Misfit> {
+        let listed = self.look(call, header);
+        let newer = match &listed {
+            Ok(Some(_)) => return listed,
+            _ if self.is_new || self.catalogue.is_none() => return listed,
+            Ok(None) => self.listing.with_new_tools(self.context).await,
+            Err(_) => {
+                self.is_new = true;
+                self.listing.anew(self.context).await
+            }
+        };
+        if newer.is_none() {
+            return listed;
+        }
+        (self.catalogue, self.is_new) = (newer, true);
+        self.look(call, header)
+    }
+
+    fn look(&self, call: &Call, header: Header<'_>) -> Result<Option<Rc<Listed>>, Misfit> {
+        let Some(listed) = self.catalogue.as_ref().and_then(|catalogue| catalogue.tool(&call.tool)) else {
+            return Ok(None);
+        };
+        if let Some(schema) = listed.schema(&call.arguments) {
+            if call.revision.is_modern() {
+                check_params(header, schema.source(), &call.arguments).map_err(Misfit::Header)?;
+            }
+            schema.check(&call.tool, &call.arguments).map_err(Misfit::Arguments)?;
+        }
+        Ok(Some(listed))
+    }
+}
+
 impl Gateway<'_> {
     /// 4. tools: is there such a tool, do the arguments fit. Whatever is wrong here costs nothing; what can't be known is let through.
     pub(super) async fn prepare(&self, post: Post, batch: &Batch<'_>) -> Vec<Ready> {
-        let context = self.meter.context;
-        let first = post.calls().next();
-        let listing = first.map(|first| Listing {
+        let listing = post.calls().next().map(|first| Listing {
             // A list is for all who wait for it.
             client: Client { signal: None, ..self.client.clone() },
             url: batch.outgoing.url.clone(),
@@ -80,64 +127,29 @@ impl Gateway<'_> {
             meta: first.meta.clone(),
             credential: batch.credential,
             caller: batch.caller.key.name().to_owned(),
-            own: self.own(),
+            own: self.own.clone(),
         });
-        let mut catalogue = match &listing {
-            Some(listing) => listing.known(context).await,
+        let mut tools = match listing {
+            Some(listing) => Some(Tools::new(listing, self.meter.context).await),
             None => None,
         };
-        let mut asked_anew = false;
         let mut ready = Vec::new();
         for part in post.parts {
-            let call = match part {
-                Part::Passes(expected) => {
-                    ready.push(Ready::Passes(expected));
-                    continue;
+            ready.push(match (part, &mut tools) {
+                (Part::Passes(expected), _) => Ready::Passes(expected),
+                (Part::Answered(response), _) => Ready::Answered(response),
+                (Part::Call(call), Some(tools)) => {
+                    let listed = tools.listed(&call, &|name| self.header(name)).await;
+                    self.ready(call, listed, tools.catalogue.is_some())
                 }
-                Part::Answered(response) => {
-                    ready.push(Ready::Answered(response));
-                    continue;
-                }
-                Part::Call(call) => call,
-            };
-            let mut listed = self.listed(catalogue.as_ref(), &call);
-            if let (Some(listing), Some(_), Ok(None), false) = (&listing, &catalogue, &listed, asked_anew) {
-                if let Some(newer) = listing.with_new_tools(context).await {
-                    (asked_anew, catalogue) = (true, Some(newer));
-                    listed = self.listed(catalogue.as_ref(), &call);
-                }
-            }
-            if let (Some(listing), Err(_), false) = (&listing, &listed, asked_anew) {
-                asked_anew = true;
-                if let Some(newer) = listing.anew(context).await {
-                    catalogue = Some(newer);
-                    listed = self.listed(catalogue.as_ref(), &call);
-                }
-            }
-            ready.push(self.ready(call, listed, catalogue.is_some()));
+                // Where there is a call there is the first one.
+                (Part::Call(call), None) => self.ready(call, Ok(None), false),
+            });
         }
         ready
     }
 
-    /// The tool of a call, if it is listed; an error when its arguments don't fit.
-    fn listed(
-        &self,
-        catalogue: Option<&Rc<Catalogue>>,
-        call: &Call,
-    ) -> std::result::Result<Option<Rc<Listed>>, Misfit> {
-        let Some(listed) = catalogue.and_then(|catalogue| catalogue.tool(&call.tool)) else {
-            return Ok(None);
-        };
-        if let Some(schema) = listed.schema(&call.arguments) {
-            if call.revision.is_modern() {
-                check_params(&|name| self.header(name), schema.source(), &call.arguments).map_err(Misfit::Header)?;
-            }
-            schema.check(&call.tool, &call.arguments).map_err(Misfit::Arguments)?;
-        }
-        Ok(Some(listed))
-    }
-
-    fn ready(&self, call: Call, listed: std::result::Result<Option<Rc<Listed>>, Misfit>, has_catalogue: bool) -> Ready {
+    fn ready(&self, call: Call, listed: Result<Option<Rc<Listed>>, Misfit>, has_catalogue: bool) -> Ready {
         let Call { id, revision, tool, .. } = call;
         let config = self.meter.config;
         let listed = match listed {

@@ -10,12 +10,13 @@ import * as scripted from "./scripted.mjs";
 export const SLOW = { MCP_RATE_LIMIT: "0.001", MCP_LIMITER_TIMEOUT_MS: "60000" };
 
 /** Sluice in front of a server that there is already. */
-export const through = (upstream, vars = {}) => start({ vars: { ...SLOW, MCP_UPSTREAM: String(upstream.url), ...vars } });
+export const through = (upstream, vars = {}, options = {}) =>
+  start({ ...options, vars: { ...SLOW, MCP_UPSTREAM: String(upstream.url), ...vars } });
 
 /** A scripted server and Sluice in front of it, as { upstream, sluice }; both end with it. */
-export async function pair(vars) {
+export async function pair(vars, options) {
   const upstream = await scripted.start();
-  const sluice = await through(upstream, vars).catch(async (error) => {
+  const sluice = await through(upstream, vars, options).catch(async (error) => {
     await upstream.close();
     throw error;
   });
@@ -122,6 +123,16 @@ export function messages(stream) {
 
 /** A promise and what settles it. */
 export const gate = () => Promise.withResolvers();
+
+/** Calls with parameters that `isHeld` picks wait behind, until the function is called that this gives back. */
+export function hold(upstream, isHeld = () => true) {
+  const { promise, resolve } = gate();
+  upstream.respond(scripted.onCall(async ({ messages: [{ params }] }, _, next) => {
+    if (isHeld(params)) await promise;
+    next();
+  }));
+  return resolve;
+}
 
 /** The memory that the workerd processes of this one hold, in bytes; undefined where the system doesn't tell. */
 export function memory() {

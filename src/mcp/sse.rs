@@ -3,8 +3,16 @@
 
 use std::mem::take;
 
+/// Their media type.
+pub const MEDIA_TYPE: &str = "text/event-stream";
+
 /// The longest event that is looked at, in bytes.
-pub const LONGEST_EVENT: usize = 1 << 20;
+const LONGEST_EVENT: usize = 1 << 20;
+
+/// A message as an event.
+pub fn event(message: &str) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}
 
 /// Follows a stream.
 #[derive(Debug, Default)]
@@ -117,6 +125,11 @@ mod tests {
 
     fn of(text: &str) -> Vec<String> {
         messages(&[text.as_bytes()]).0
+    }
+
+    #[test]
+    fn a_message_that_is_written_is_the_one_that_is_read() {
+        assert_eq!(of(&event(r#"{"id":1}"#)), [r#"{"id":1}"#]);
     }
 
     #[test]
