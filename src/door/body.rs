@@ -2,19 +2,27 @@
 
 use super::reply::Reply;
 use crate::mcp::reply::{Response, RpcError};
+use crate::platform::within;
 use futures_util::StreamExt;
-use worker::Request;
+use worker::{ByteStream, Request};
+
+/// So much of a body that isn't wanted is taken in all the same, in bytes.
+const LONGEST_REST: usize = 8 << 20;
+
+/// And as long as its sender is never silent for longer, in milliseconds.
+const LONGEST_SILENCE_MS: u32 = 500;
 
 /// The body, of at most `limit` bytes.
 pub async fn read(request: &mut Request, limit: usize) -> Result<Vec<u8>, Reply> {
     let announced = request.headers().get("content-length").ok().flatten();
-    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
-        return Err(too_large(limit));
-    }
     // A request without a body has no stream.
     let Ok(mut stream) = request.stream() else {
         return Ok(Vec::new());
     };
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+        linger(stream).await;
+        return Err(too_large(limit));
+    }
     let mut body = Vec::new();
     while let Some(chunk) = stream.next().await {
         let Ok(chunk) = chunk else {
@@ -22,11 +30,31 @@ pub async fn read(request: &mut Request, limit: usize) -> Result<Vec<u8>, Reply>
             return Err(Reply::rpc(&Response::without_id(error)));
         };
         if body.len().saturating_add(chunk.len()) > limit {
+            linger(stream).await;
             return Err(too_large(limit));
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// Takes in, and drops, a body that is refused unread.
+pub async fn leave(request: &mut Request) {
+    if let Ok(stream) = request.stream() {
+        linger(stream).await;
+    }
+}
+
+/// Takes in what is left of a body, and drops it: the connection is closed with an answer that comes before the body's end, and a
+/// client that is cut off while it sends may never read why. (nginx calls it a lingering close.)
+async fn linger(mut stream: ByteStream) {
+    let mut left = LONGEST_REST;
+    while left > 0 {
+        let Some(Some(Ok(chunk))) = within(LONGEST_SILENCE_MS, stream.next()).await else {
+            return;
+        };
+        left = left.saturating_sub(chunk.len());
+    }
 }
 
 fn too_large(limit: usize) -> Reply {

@@ -121,6 +121,7 @@ async fn post(request: &mut Request, config: &Config, env: &Env, context: &Conte
         return reply;
     }
     if let Err(reply) = media::check(&|name| header(headers, name)) {
+        body::leave(request).await;
         return reply;
     }
     let body = match body::read(request, config.max_request_body).await {

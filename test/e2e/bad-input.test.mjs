@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { start } from "./harness.mjs";
+import { start as startPlain } from "./workerd.mjs";
 
 const LIMIT = 1_048_576;
 const MODERN = "2026-07-28";
@@ -12,8 +13,13 @@ const MODERN = "2026-07-28";
 const vars = { MCP_RATE_LIMIT: "0.001" };
 
 let sluice;
-before(async () => (sluice = await start({ vars })));
-after(() => sluice?.close());
+let plain;
+before(async () => {
+  sluice = await start({ vars });
+  // Where the sockets are workerd's own.
+  plain = await startPlain({ vars });
+});
+after(() => Promise.all([sluice?.close(), plain?.close()]));
 
 let callers = 0;
 const newcomer = () => `203.0.${113 + (callers >> 8)}.${callers++ & 255}`;
@@ -226,6 +232,28 @@ describe("a body over the limit", () => {
       isRefused(await send(48), 413, -32600);
       isRefused(await send(4), 400, -32700);
     }));
+
+  // Much more than sockets hold: whoever stops reading it before its end cuts the sender off, who then never sees why.
+  const whole = padded(6 << 20);
+  const chunked = `${whole.length.toString(16)}\r\n${whole}\r\n0\r\n\r\n`;
+  for (const [what, status, bytes] of [
+    ["that tells its length", 413, post([JSON_TYPE], whole)],
+    ["that doesn't tell its length", 413, `${post([JSON_TYPE, "Transfer-Encoding: chunked"], "", { length: undefined })}${chunked}`],
+    ["of another type", 415, post(["Content-Type: text/plain"], whole)],
+  ]) {
+    test(`${what} is answered once it is sent whole`, async () => {
+      const socket = connect(Number(plain.url.port), plain.url.hostname);
+      await new Promise((resolve, reject) => socket.on("error", reject).write(bytes, resolve));
+      let answer = "";
+      for await (const data of socket) answer += data;
+      assert.equal(statusOf(answer), status, answer);
+    });
+  }
+
+  test("that is announced and doesn't come is refused all the same", async () => {
+    const answer = await plain.raw(post([JSON_TYPE], "", { length: LIMIT + 1 }), { wait: 5_000 });
+    assert.equal(statusOf(answer), 413, answer);
+  });
 
   test("that is longer than its Content-Length is cut there", () =>
     changesNothing(async (address) => {

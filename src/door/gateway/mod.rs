@@ -112,6 +112,7 @@ impl Gateway<'_> {
             return reply.into_response(&[]);
         }
         if let Err(reply) = media::check_body(&header) {
+            body::leave(request).await;
             return self.tell(reply).await;
         }
         let body = match body::read(request, self.meter.config.max_request_body).await {
