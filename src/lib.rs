@@ -27,17 +27,38 @@ pub mod stats;
 pub mod tools;
 pub mod upstream;
 
-pub use limiter::object::RateLimiter;
-pub use stats::object::CallStats;
-
-use worker::{event, Context, Env, Request, Response};
+use worker::js_sys::Array;
+use worker::wasm_bindgen::prelude::{wasm_bindgen, JsError, JsValue};
+use worker::worker_sys;
+use worker::{event, web_sys, Context, Env};
 
 #[event(start)]
 fn start() {
     platform::panics::report();
 }
 
-#[event(fetch)]
-async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
-    door::answer(request, env, context).await
+/// Answers an HTTP request: with a response, or the promise of one (`src/entry.mjs`).
+#[wasm_bindgen]
+pub fn answer(request: web_sys::Request, env: Env, context: worker_sys::Context) -> JsValue {
+    platform::run::run(async move { door::answer(request, env, Context::new(context)).await.into() })
+}
+
+/// What the object of a caller does on a message, for its shell (`src/shell/object.mjs`).
+#[wasm_bindgen]
+pub fn limiter_step(message: &str, row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
+    #[cfg(feature = "fixtures")]
+    platform::panics::on_demand(message);
+    platform::step::told(limiter::object::step(message, row.as_deref(), platform::us(now_ms)))
+}
+
+/// What it does when its alarm goes off.
+#[wasm_bindgen]
+pub fn limiter_alarm(row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
+    platform::step::told(limiter::object::alarm(row.as_deref(), platform::us(now_ms)))
+}
+
+/// What the object of all counts does on a message.
+#[wasm_bindgen]
+pub fn stats_step(message: &str, row: Option<String>, _now_ms: f64) -> Result<Array, JsError> {
+    platform::step::told(stats::object::step(message, row.as_deref()))
 }

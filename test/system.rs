@@ -237,8 +237,11 @@ fn every_use_is_an_edge_and_every_edge_a_use() {
     for edge in drawn.iter().filter(|(from, to)| rust.contains(from) && rust.contains(to)) {
         assert!(uses.contains_key(edge), "{} -> {} is drawn, but nothing uses it", edge.0, edge.1);
     }
-    let entry = fs::read_to_string(root().join("src/entry.mjs")).unwrap();
-    assert!(entry.contains("from \"#built\""), "guard -> mcp-server is drawn, but entry.mjs imports nothing built");
+    let instance = fs::read_to_string(root().join("src/shell/instance.mjs")).unwrap();
+    assert!(
+        instance.contains("from \"#built\""),
+        "shell -> mcp-server is drawn, but nothing there imports what is built"
+    );
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::jws::{Algorithm, Jws};
 use super::key_cache::{Answer, KeyCache, FETCH_TIME};
 use crate::config::callers::Verification;
 use crate::platform::crypto::{is_signed, Key};
+use crate::platform::delay::Delay;
 use crate::platform::{fetch, now_us};
 use serde_json::json;
 use std::cell::RefCell;
-use std::time::Duration;
-use worker::{console_error, Context, Delay};
+use worker::{console_error, Context};
 
 thread_local! {
     static CACHE: RefCell<KeyCache> = RefCell::default();
@@ -72,7 +72,7 @@ async fn keys(url: &str, jws: &Jws<'_>, context: &Context) -> Result<Vec<Jwk>, U
         match answer {
             Answer::Keys(keys) => return Ok(keys),
             Answer::None(why) => return Err(why),
-            Answer::Wait => Delay::from(Duration::from_millis(LOOK_MS)).await,
+            Answer::Wait => Delay::new(LOOK_MS).await,
         }
     }
     Err(Unidentified::NoKeys)

@@ -3,6 +3,7 @@
 //! numbers of its own, or blocks it, for a time.
 
 use super::body;
+use super::incoming::Incoming;
 use super::pages::is_admin;
 use super::reply::Reply;
 use crate::caller::{address, name, CallerKey};
@@ -15,7 +16,7 @@ use crate::limiter::policy::{tokens, whole_ms};
 use crate::platform::now_us;
 use serde_json::json;
 use url::Url;
-use worker::{console_error, Env, Headers, Method, Request};
+use worker::{console_error, Env};
 
 /// Where callers are.
 pub const PATH: &str = "/admin/callers/";
@@ -27,22 +28,22 @@ pub const METHODS: &str = "GET, PUT, DELETE";
 const LARGEST_BODY: usize = 4_096;
 
 /// Answers the operator. Without a secret in the configuration there are no such paths.
-pub async fn answer(request: &mut Request, config: &Config, env: &Env) -> Reply {
+pub async fn answer(request: &Incoming, config: &Config, env: &Env) -> Reply {
     let Some(token) = config.admin_token.as_deref() else {
         return Reply::empty(404);
     };
-    if !is_admin(authorization(request.headers()).as_deref(), token) {
+    if !is_admin(request.header("authorization").as_deref(), token) {
         return Reply::empty(401).with("www-authenticate", "Bearer");
     }
-    let caller = match Url::parse(&request.inner().url()).ok().map(|url| caller(&url, config)) {
+    let caller = match Url::parse(&request.url).ok().map(|url| caller(&url, config)) {
         Some(Ok(caller)) => caller,
         Some(Err(what)) => return refused(404, what),
         None => return Reply::empty(404),
     };
-    let order = match request.method() {
-        Method::Get | Method::Head => Order::Show,
-        Method::Delete => Order::Clear,
-        Method::Put => match body::read(request, LARGEST_BODY).await {
+    let order = match request.method.as_str() {
+        "GET" | "HEAD" => Order::Show,
+        "DELETE" => Order::Clear,
+        "PUT" => match body::read(request, LARGEST_BODY).await {
             Ok(body) => match order::parse(&body, config, now_us()) {
                 Ok(held) => Order::Set(held),
                 Err(what) => return refused(400, &what),
@@ -58,10 +59,6 @@ pub async fn answer(request: &mut Request, config: &Config, env: &Env) -> Reply 
             refused(503, "the caller's object can't answer")
         }
     }
-}
-
-fn authorization(headers: &Headers) -> Option<String> {
-    headers.get("authorization").ok().flatten()
 }
 
 fn refused(status: u16, what: &str) -> Reply {

@@ -3,15 +3,15 @@
 
 use crate::limiter::ask::give;
 use crate::limiter::returns::Return;
+use crate::platform::delay::Delay;
 use crate::platform::gone::gone;
 use crate::stats::flow::count;
 use futures_channel::oneshot;
 use futures_util::future::{select, Either};
 use serde_json::json;
 use std::pin::pin;
-use std::time::Duration;
 use worker::web_sys::AbortSignal;
-use worker::{console_error, Context, Delay, Env};
+use worker::{console_error, Context, Env};
 
 /// How long an object may take to take something back, in milliseconds. Nobody waits for it.
 const DEADLINE_MS: u32 = 5_000;
@@ -41,7 +41,7 @@ pub fn end_later(env: &Env, context: &Context, client: AbortSignal, name: &str, 
     let (env, name) = (env.clone(), name.to_owned());
     context.wait_until(async move {
         let left = pin!(gone(client));
-        let runs_out = pin!(Delay::from(Duration::from_micros(lease_us)));
+        let runs_out = pin!(Delay::new(lease_us.div_ceil(1_000)));
         let over = match select(over, select(left, runs_out)).await {
             Either::Right((Either::Right(_), _)) => return,
             Either::Left((over, _)) => over,

@@ -1,10 +1,11 @@
 //! Reading a body, up to a limit: what Content-Length says is not relied on, and no more is held than is allowed.
 
+use super::incoming::Incoming;
 use super::reply::Reply;
 use crate::mcp::reply::{Response, RpcError};
 use crate::platform::within;
 use futures_util::StreamExt;
-use worker::{ByteStream, Request};
+use worker::ByteStream;
 
 /// So much of a body that isn't wanted is taken in all the same, in bytes.
 const LONGEST_REST: usize = 8 << 20;
@@ -13,21 +14,25 @@ const LONGEST_REST: usize = 8 << 20;
 const LONGEST_SILENCE_MS: u32 = 500;
 
 /// The body, of at most `limit` bytes.
-pub async fn read(request: &mut Request, limit: usize) -> Result<Vec<u8>, Reply> {
-    let announced = request.headers().get("content-length").ok().flatten();
+pub async fn read(request: &Incoming, limit: usize) -> Result<Vec<u8>, Reply> {
+    let announced = request.header("content-length");
+    let announced = announced.and_then(|length| length.parse::<usize>().ok());
+    // The runtime takes no more than was announced. Read at once, a body costs a third of what it does in parts.
+    if announced.is_some_and(|length| length <= limit) {
+        return request.bytes().await.map_err(|_| ended_early());
+    }
     // A request without a body has no stream.
-    let Ok(mut stream) = request.stream() else {
+    let Some(mut stream) = request.stream() else {
         return Ok(Vec::new());
     };
-    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+    if announced.is_some() {
         linger(stream).await;
         return Err(too_large(limit));
     }
     let mut body = Vec::new();
     while let Some(chunk) = stream.next().await {
         let Ok(chunk) = chunk else {
-            let error = RpcError::parse_error("the body ended early");
-            return Err(Reply::rpc(&Response::without_id(error)));
+            return Err(ended_early());
         };
         if body.len().saturating_add(chunk.len()) > limit {
             linger(stream).await;
@@ -39,8 +44,8 @@ pub async fn read(request: &mut Request, limit: usize) -> Result<Vec<u8>, Reply>
 }
 
 /// Takes in, and drops, a body that is refused unread.
-pub async fn leave(request: &mut Request) {
-    if let Ok(stream) = request.stream() {
+pub async fn leave(request: &Incoming) {
+    if let Some(stream) = request.stream() {
         linger(stream).await;
     }
 }
@@ -55,6 +60,10 @@ async fn linger(mut stream: ByteStream) {
         };
         left = left.saturating_sub(chunk.len());
     }
+}
+
+fn ended_early() -> Reply {
+    Reply::rpc(&Response::without_id(RpcError::parse_error("the body ended early")))
 }
 
 fn too_large(limit: usize) -> Reply {

@@ -56,7 +56,9 @@ impl Entry {
             Ok(Method::Initialize(offered)) => Ok(server::initialize_result(offered)),
             Ok(Method::Ping) => Ok(json!({})),
             Ok(Method::Discover) => Ok(server::discover_result()),
-            Ok(Method::ListTools) => Ok(server::tools_result(tools::list(), revision)),
+            Ok(Method::ListTools) => {
+                return Self::Answered(Response::with_result(request.id, tools::list_result(revision)))
+            }
             Ok(Method::CallTool(call)) => return Self::call(request, call, revision, config, header),
             Err(error) => Err(error),
         };

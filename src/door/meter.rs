@@ -1,6 +1,7 @@
 //! The calls of one POST, admitted together or refused together.
 
 use super::afterwards::{self, Running};
+use super::incoming::Incoming;
 use super::subject::Subject;
 use super::verdict::{self, Asked};
 use crate::caller::Caller;
@@ -20,7 +21,6 @@ use crate::refusal::Refusal;
 use crate::stats::flow::count;
 use crate::tools;
 use std::rc::Rc;
-use worker::web_sys::AbortSignal;
 use worker::{Context, Env};
 
 /// What it takes to meter calls.
@@ -32,8 +32,8 @@ pub struct Meter<'a> {
     pub env: &'a Env,
     /// What goes on when the answer has gone.
     pub context: &'a Context,
-    /// Whether the client has gone.
-    pub client: &'a AbortSignal,
+    /// What asks for it.
+    pub request: &'a Incoming,
 }
 
 /// A call, as far as it is metered.
@@ -88,7 +88,7 @@ impl<'a> Meter<'a> {
     where
         'a: 'c,
     {
-        let Self { config, env, context, client } = *self;
+        let Self { config, env, context, request } = *self;
         let subject = Subject::new(occasion.caller, config);
         let spacings = spacings(calls.iter().map(|call| (call.tool, call.settings.min_gap_ms)));
         // A call that waits for its turn has its slot meanwhile.
@@ -117,7 +117,7 @@ impl<'a> Meter<'a> {
             asked.id = Some(random_id());
         }
         let session = session.map(|(limit, id)| slots_of(id, limit, calls.len() as u64, lease_us, random_id()));
-        let end_later = |name: &str, id| afterwards::end_later(env, context, client.clone(), name, id, lease_us);
+        let end_later = |name: &str, id| afterwards::end_later(env, context, request.signal(), name, id, lease_us);
         let own = asked.id.filter(|_| asked.lease.is_some()).map(|id| end_later(key.name(), id));
         let its = session.as_ref().and_then(|(name, asked)| Some(end_later(name, asked.id?)));
         let leases: Vec<Running> = own.into_iter().chain(its).collect();

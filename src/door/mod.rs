@@ -16,6 +16,7 @@ mod environment;
 mod exchange;
 mod flood;
 mod gateway;
+mod incoming;
 mod media;
 mod meter;
 mod pages;
@@ -30,9 +31,11 @@ use crate::config::upstream::Upstream;
 use crate::config::{Config, Fault};
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use exchange::Exchange;
+use incoming::Incoming;
 use meter::Meter;
 use reply::Reply;
-use worker::{console_error, Context, Env, Error, Headers, Method, Request, Response, Result};
+use worker::web_sys::{self, Response};
+use worker::{console_error, Context, Env};
 
 /// Methods of the MCP endpoint; whatever else is asked of it is answered with 405, which clients that try for a
 /// stream expect.
@@ -54,52 +57,50 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 ///
 /// Steps 2 and 3 are in `exchange.rs`, 4 in `entry.rs`, 5 in `meter.rs`, 6 and the counting in `run.rs`, 7 in `told.rs`; where there is a
 /// server behind, 2 is in `gateway/judge.rs`, 4 in `gateway/prepare.rs`, 6 in `gateway/calls.rs`, and 7 in `gateway/deliver.rs`.
-pub async fn answer(mut request: Request, env: Env, context: Context) -> Result<Response> {
-    let path = request.path();
+pub async fn answer(request: web_sys::Request, env: Env, context: Context) -> Response {
+    let request = Incoming::new(request);
     let config = environment::config(&env);
-    let url = request.inner().url();
-    if let Some((config, upstream)) = behind(&config).filter(|(config, _)| gateway::leads_on(&path, config)) {
-        let response = gateway::answer(&mut request, (config, upstream), (&env, &context), &url).await;
+    let (path, url) = (request.path.as_str(), request.url.as_str());
+    if let Some((config, upstream)) = behind(&config).filter(|(config, _)| gateway::leads_on(path, config)) {
+        let response = gateway::answer(&request, (config, upstream), (&env, &context)).await;
         crate::stats::flow::send_later(&env, &context);
-        return response.or_else(|error| failed(&error));
+        return response.map_or_else(|error| failed(&error.to_string()), Into::into);
     }
-    let methods = match path.as_str() {
+    let methods = match path {
         "/mcp" => MCP_METHODS,
         "/limits" | "/stats" | "/metrics" | "/healthz" | challenge::RESOURCE_PATH => PAGE_METHODS,
         path if path.starts_with(admin::PATH) => admin::METHODS,
-        _ => return Reply::empty(404).into_response(&[]),
+        _ => return finished(Reply::empty(404), &[]),
     };
     let config = match config.as_ref() {
         Ok(config) => config,
-        Err(fault) if path == "/healthz" => return pages::unhealthy(&fault.to_string()).into_response(&[]),
+        Err(fault) if path == "/healthz" => return finished(pages::unhealthy(&fault.to_string()), &[]),
         Err(fault) => {
             let error = RpcError::internal(&format!("The server is configured wrongly. {fault}"));
-            return Reply::rpc(&RpcResponse::without_id(error)).into_response(&[]);
+            return finished(Reply::rpc(&RpcResponse::without_id(error)), &[]);
         }
     };
-    let origin = header(request.headers(), "origin");
+    let origin = request.header("origin");
     // Where tokens are to be had may be read from anywhere: a page needs it before it can be let in.
     let is_open = path == challenge::RESOURCE_PATH;
-    if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, &url)) {
-        return Reply::empty(403).into_response(&[]);
+    if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, url)) {
+        return finished(Reply::empty(403), &[]);
     }
-    let reply = match (request.method(), path.as_str()) {
-        (Method::Options, _) => reply::preflight(request.headers(), methods),
-        (Method::Post, "/mcp") => {
-            let reply = post(&mut request, config, &env, &context, &url).await;
+    let reply = match (request.method.as_str(), path) {
+        ("OPTIONS", _) => reply::preflight(&request, methods),
+        ("POST", "/mcp") => {
+            let reply = post(&request, config, &env, &context).await;
             crate::stats::flow::send_later(&env, &context);
             reply
         }
-        (Method::Get | Method::Head, "/healthz") => pages::healthy(),
-        (Method::Get | Method::Head, "/limits") => pages::limits(config),
-        (Method::Get | Method::Head, challenge::RESOURCE_PATH) => challenge::document(config, &url),
-        (Method::Get | Method::Head, "/stats" | "/metrics") => {
-            pages::counted(&path, request.headers(), config, &env).await
-        }
-        (_, path) if path.starts_with(admin::PATH) => admin::answer(&mut request, config, &env).await,
+        ("GET" | "HEAD", "/healthz") => pages::healthy(),
+        ("GET" | "HEAD", "/limits") => pages::limits(config),
+        ("GET" | "HEAD", challenge::RESOURCE_PATH) => challenge::document(config, url),
+        ("GET" | "HEAD", "/stats" | "/metrics") => pages::counted(&request, config, &env).await,
+        (_, path) if path.starts_with(admin::PATH) => admin::answer(&request, config, &env).await,
         _ => Reply::empty(405).with("allow", methods),
     };
-    reply.into_response(&reply::cors(origin.as_deref(), methods)).or_else(|error| failed(&error))
+    finished(reply, &reply::cors(origin.as_deref(), methods))
 }
 
 /// The server behind, where there is one.
@@ -109,18 +110,25 @@ fn behind(config: &std::result::Result<Config, Fault>) -> Option<(&Config, &Upst
 }
 
 /// The answer to what should be answered and can't be.
-fn failed(error: &Error) -> Result<Response> {
-    console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": error.to_string() }));
-    Response::error("", 500)
+fn failed(cause: &str) -> Response {
+    console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": cause }));
+    let head = web_sys::ResponseInit::new();
+    head.set_status(500);
+    Response::new_with_opt_str_and_init(None, &head).unwrap_or_else(|_| Response::error())
+}
+
+/// A reply as the runtime takes it, with these headers for browser pages.
+fn finished(reply: Reply, cors: &[(String, String)]) -> Response {
+    reply.into_response(cors).unwrap_or_else(|error| failed(&error.to_string()))
 }
 
 /// One POST to the endpoint, from its headers on.
-async fn post(request: &mut Request, config: &Config, env: &Env, context: &Context, url: &str) -> Reply {
-    let headers = request.headers();
-    if let Some(reply) = flood::refusal(env, &|name| header(headers, name)).await {
+async fn post(request: &Incoming, config: &Config, env: &Env, context: &Context) -> Reply {
+    let header = |name: &str| request.header(name);
+    if let Some(reply) = flood::refusal(env, &header).await {
         return reply;
     }
-    if let Err(reply) = media::check(&|name| header(headers, name)) {
+    if let Err(reply) = media::check(&header) {
         body::leave(request).await;
         return reply;
     }
@@ -128,13 +136,6 @@ async fn post(request: &mut Request, config: &Config, env: &Env, context: &Conte
         Ok(body) => body,
         Err(reply) => return reply,
     };
-    let headers = request.headers();
-    let client = request.inner().signal();
-    let meter = Meter { config, env, context, client: &client };
-    Exchange { meter, url, header: &|name| header(headers, name) }.answer(&body).await
-}
-
-/// A header's value. Those that came more than once are joined by commas.
-fn header(headers: &Headers, name: &str) -> Option<String> {
-    headers.get(name).ok().flatten()
+    let meter = Meter { config, env, context, request };
+    Exchange { meter, url: &request.url, header: &header }.answer(&body).await
 }

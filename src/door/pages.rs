@@ -1,5 +1,6 @@
 //! What is read with GET: whether the server is well, and what was counted.
 
+use super::incoming::Incoming;
 use super::reply::Reply;
 use crate::config::publish::published;
 use crate::config::Config;
@@ -7,7 +8,7 @@ use crate::stats::{flow, show};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use worker::{console_error, Env, Headers};
+use worker::{console_error, Env};
 
 /// `/healthz` of a server that is configured well.
 pub fn healthy() -> Reply {
@@ -25,13 +26,13 @@ pub fn limits(config: &Config) -> Reply {
 }
 
 /// `/stats` and `/metrics`. What this isolate hasn't sent yet is sent first.
-pub async fn counted(path: &str, headers: &Headers, config: &Config, env: &Env) -> Reply {
-    let authorization = headers.get("authorization").ok().flatten();
+pub async fn counted(request: &Incoming, config: &Config, env: &Env) -> Reply {
+    let authorization = request.header("authorization");
     if config.admin_token.as_deref().is_some_and(|token| !is_admin(authorization.as_deref(), token)) {
         return Reply::empty(401).with("www-authenticate", "Bearer");
     }
     let reply = match flow::send(env).await {
-        Ok(counts) if path == "/stats" => Reply::json(200, &show::stats(&counts)),
+        Ok(counts) if request.path == "/stats" => Reply::json(200, &show::stats(&counts)),
         Ok(counts) => Reply::text(200, show::METRICS_TYPE, show::metrics(&counts)),
         Err(failure) => {
             console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));

@@ -1,9 +1,14 @@
 //! An answer as HTTP, with what browsers need to read it.
 
+use super::incoming::Incoming;
 use crate::mcp::reply::Response as RpcResponse;
 use crate::mcp::sse;
 use serde::Serialize;
-use worker::{Headers, Response, ResponseBody, Result};
+use serde_json::json;
+use worker::js_sys::JSON;
+use worker::wasm_bindgen::JsCast;
+use worker::web_sys::{Response, ResponseInit};
+use worker::Result;
 
 /// Request headers that a browser may send; a missing one demotes a client of two eras to the older.
 const ALLOWED_HEADERS: &str = "Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Method, Mcp-Name, \
@@ -68,19 +73,13 @@ impl Reply {
 
     /// The response, with these headers for browser pages.
     pub fn into_response(self, cors: &[(String, String)]) -> Result<Response> {
-        let headers = Headers::new();
-        for (name, value) in &self.headers {
-            headers.set(name, value)?;
-        }
-        headers.append("vary", "Origin")?;
-        for (name, value) in cors {
-            headers.set(name, value)?;
-        }
-        let body = match self.body {
-            Some(body) => ResponseBody::Body(body.into_bytes()),
-            None => ResponseBody::Empty,
-        };
-        Ok(Response::from_body(body)?.with_headers(headers).with_status(self.status))
+        let own = self.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let cors = cors.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers: Vec<_> = own.chain([("vary", "Origin")]).chain(cors).collect();
+        // In one piece across the border.
+        let head = json!({ "status": self.status, "headers": headers }).to_string();
+        let head: ResponseInit = JSON::parse(&head)?.unchecked_into();
+        Ok(Response::new_with_opt_str_and_init(self.body.as_deref(), &head)?)
     }
 }
 
@@ -98,8 +97,8 @@ pub fn cors(origin: Option<&str>, methods: &str) -> Vec<(String, String)> {
 }
 
 /// The answer to OPTIONS. Of the headers that are asked for, those that mirror arguments are let through by name.
-pub fn preflight(request: &Headers, methods: &str) -> Reply {
-    let asked = request.get("access-control-request-headers").ok().flatten().unwrap_or_default();
+pub fn preflight(request: &Incoming, methods: &str) -> Reply {
+    let asked = request.header("access-control-request-headers").unwrap_or_default();
     let mirrored = asked.split(',').map(str::trim).filter(|name| {
         let token = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         token && name.to_ascii_lowercase().starts_with("mcp-param-")

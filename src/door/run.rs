@@ -4,13 +4,12 @@ use super::entry::{Entry, ReadyCall};
 use super::meter::Admitted;
 use super::refuse::with_allowance;
 use crate::mcp::reply::Response;
+use crate::platform::delay::Delay;
 use crate::platform::now_us;
 use crate::stats::flow::count;
 use crate::tools::{Call, Standing};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
-use std::time::Duration;
-use worker::Delay;
 
 /// 6. tools: run them, each in its turn where its tool is spaced out.
 pub async fn run(entries: Vec<Entry>, admitted: &Admitted) -> Vec<Response> {
@@ -43,7 +42,7 @@ async fn run_one(entry: Entry, standing: &Standing, turn: u64) -> Response {
 pub async fn hold_until(turn: u64) -> u64 {
     let held_us = turn.saturating_sub(now_us());
     if held_us > 0 {
-        Delay::from(Duration::from_micros(held_us)).await;
+        Delay::new(held_us.div_ceil(1_000)).await;
     }
     held_us
 }

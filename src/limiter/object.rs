@@ -1,7 +1,5 @@
-//! The Durable Object of one caller, or of one shared bucket. It reads, has `decision.rs` decide, and writes.
-
-// What the macro generates has no words.
-#![allow(missing_docs)]
+//! The Durable Object of one caller, or of one shared bucket: what it does on each message, and when its alarm goes off, as a function of
+//! (message, row, now). Its shell (`src/shell/object.mjs`) reads and writes the row.
 
 use super::alarm::{after_alarm, AfterAlarm};
 use super::decision::decide;
@@ -9,129 +7,86 @@ use super::operator::{obey, Order};
 use super::question::Question;
 use super::returns::{give_back, release, Return, Taken};
 use super::row::Row;
-use crate::platform::now_us;
-use crate::platform::store::{self, Unreadable};
-use worker::{durable_object, DurableObject, Env, Error, Request, Response, Result, State};
+use crate::platform::step::{self, Step};
+use serde_json::Value;
 
 /// The binding of these objects.
 pub const BINDING: &str = "RATE_LIMITER";
 
-/// One caller's bucket. Nothing is kept in memory, so there is nothing that an eviction or a panic could lose.
-#[durable_object(alarm)]
-pub struct RateLimiter {
-    state: State,
-}
-
-impl std::panic::RefUnwindSafe for RateLimiter {}
-
-impl DurableObject for RateLimiter {
-    fn new(state: State, _env: Env) -> Self {
-        Self { state }
+/// Answers one [`Question`], takes one [`Return`], or obeys one [`Order`], at `now` (microseconds). An error fails the message, and changes
+/// nothing.
+pub fn step(message: &str, row: Option<&str>, now: u64) -> Result<Step, String> {
+    if let Ok(question) = serde_json::from_str::<Question>(message) {
+        return asked(&question, read(row)?, now);
     }
-
-    /// Answers one [`Question`], takes one [`Return`], or obeys one [`Order`].
-    async fn fetch(&self, mut request: Request) -> Result<Response> {
-        #[cfg(feature = "fixtures")]
-        crate::platform::panics::on_demand(&request);
-        // The message, whole. Nothing may be awaited between reading the row and writing it: other questions come in
-        // at every await, and would be decided on the same row.
-        let text = request.text().await?;
-        if let Ok(question) = serde_json::from_str::<Question>(&text) {
-            return self.asked(&question).await;
-        }
-        if let Ok(back) = serde_json::from_str::<Return>(&text) {
-            return self.returned(&back);
-        }
-        match serde_json::from_str::<Order>(&text) {
-            Ok(order) => self.ordered(&order).await,
-            Err(_) => Response::error("the message can't be read", 400),
-        }
+    if let Ok(back) = serde_json::from_str::<Return>(message) {
+        return returned(&back, read(row)?, now);
     }
-
-    /// Cleans up once all is at rest. Safe to run late, twice, and on nothing.
-    async fn alarm(&self) -> Result<Response> {
-        match self.row()?.map(|row| after_alarm(row, now_us())) {
-            Ok(AfterAlarm::Nothing) => {}
-            Ok(AfterAlarm::Again(row)) => {
-                store::write(&self.state, &row)?;
-                store::set_alarm(&self.state, row.alarm).await?;
-            }
-            Ok(AfterAlarm::Delete) => store::clear(&self.state).await?,
-            Err(unreadable) => {
-                // It would fail every question for ever.
-                store::log_unreadable(&unreadable);
-                store::clear(&self.state).await?;
-            }
-        }
-        Response::empty()
+    match serde_json::from_str::<Order>(message) {
+        Ok(order) => ordered(&order, read(row), now),
+        Err(_) => Err("the message can't be read".to_owned()),
     }
 }
 
-impl RateLimiter {
-    /// Reads, decides, writes, tells.
-    async fn asked(&self, question: &Question) -> Result<Response> {
-        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
-        let Ok(mut decision) = decide(row, question, now_us()) else {
-            return Response::error("the question's policy is impossible", 400);
-        };
-        if let Some(row) = decision.write {
-            store::write(&self.state, &row)?;
-            decision.answer.rows = 1;
-            if decision.set_alarm {
-                store::set_alarm(&self.state, row.alarm).await?;
-                decision.answer.rows = 2;
-            }
-        }
-        Response::from_json(&decision.answer)
+/// Cleans up once all is at rest. Safe to run late, twice, and on nothing.
+pub fn alarm(row: Option<&str>, now: u64) -> Result<Step, String> {
+    let nothing = Step::answering(&Value::Null)?;
+    match read(row).map(|row| after_alarm(row, now)) {
+        Ok(AfterAlarm::Nothing) => Ok(nothing),
+        Ok(AfterAlarm::Again(row)) => nothing.writing(&row, Some(row.alarm)),
+        Ok(AfterAlarm::Delete) => Ok(nothing.deleting()),
+        // It would fail every question for ever.
+        Err(cause) => Ok(Step { unreadable: Some(cause), ..nothing.deleting() }),
     }
+}
 
-    /// Takes back. An alarm is pending already, so none is set.
-    fn returned(&self, back: &Return) -> Result<Response> {
-        let row = self.row()?.map_err(|Unreadable(cause)| Error::RustError(cause))?;
-        let now = now_us();
-        let row = row.and_then(|row| match back {
-            Return::GiveBack(receipt) => give_back(row, receipt, now),
-            Return::Release(id) => release(row, *id, now),
-        });
-        match row {
-            Some(row) => store::write(&self.state, &row).and_then(|()| Response::from_json(&Taken { rows: 1 })),
-            None => Response::from_json(&Taken { rows: 0 }),
-        }
+/// Decides, and tells.
+fn asked(question: &Question, row: Option<Row>, now: u64) -> Result<Step, String> {
+    let mut decision = decide(row, question, now).map_err(|_| "the question's policy is impossible")?;
+    let Some(row) = decision.write else {
+        return Step::answering(&decision.answer);
+    };
+    decision.answer.rows = if decision.set_alarm { 2 } else { 1 };
+    Step::answering(&decision.answer)?.writing(&row, decision.set_alarm.then_some(row.alarm))
+}
+
+/// Takes back. An alarm is pending already, so none is set.
+fn returned(back: &Return, row: Option<Row>, now: u64) -> Result<Step, String> {
+    let row = row.and_then(|row| match back {
+        Return::GiveBack(receipt) => give_back(row, receipt, now),
+        Return::Release(id) => release(row, *id, now),
+    });
+    match row {
+        Some(row) => Step::answering(&Taken { rows: 1 })?.writing(&row, None),
+        None => Step::answering(&Taken { rows: 0 }),
     }
+}
 
-    /// Does what the operator asks.
-    async fn ordered(&self, order: &Order) -> Result<Response> {
-        let now = now_us();
-        let row = match self.row()? {
-            Ok(row) => row,
-            // What can't be read is no state, and clearing it is what helps.
-            Err(unreadable) if *order == Order::Clear => {
-                store::log_unreadable(&unreadable);
-                store::clear(&self.state).await?;
-                None
-            }
-            Err(Unreadable(cause)) => return Err(Error::RustError(cause)),
-        };
-        let (write, state) = obey(row, order, now);
-        if let Some(mut row) = write {
-            if row.rests_at() <= now {
-                store::clear(&self.state).await?;
-            } else {
-                let set_alarm = row.schedule(now);
-                store::write(&self.state, &row)?;
-                if set_alarm {
-                    store::set_alarm(&self.state, row.alarm).await?;
-                }
-            }
+/// Does what the operator asks.
+fn ordered(order: &Order, row: Result<Option<Row>, String>, now: u64) -> Result<Step, String> {
+    let (row, unreadable) = match row {
+        Ok(row) => (row, None),
+        // What can't be read is no state, and clearing it is what helps.
+        Err(cause) if *order == Order::Clear => (None, Some(cause)),
+        Err(cause) => return Err(cause),
+    };
+    let (write, state) = obey(row, order, now);
+    let told = Step { unreadable, ..Step::answering(&state)? };
+    match write {
+        Some(mut row) if row.rests_at() > now => {
+            let set_alarm = row.schedule(now);
+            told.writing(&row, set_alarm.then_some(row.alarm))
         }
-        Response::from_json(&state)
+        Some(_) => Ok(told.deleting()),
+        None if told.unreadable.is_some() => Ok(told.deleting()),
+        None => Ok(told),
     }
+}
 
-    /// The stored row. One that no limiter can have written counts as unreadable.
-    fn row(&self) -> Result<std::result::Result<Option<Row>, Unreadable>> {
-        Ok(match store::read::<Row>(&self.state)? {
-            Ok(Some(row)) if !row.is_possible() => Err(Unreadable("the stored row is impossible".to_owned())),
-            row => row,
-        })
+/// The stored row. One that no limiter can have written counts as unreadable.
+fn read(row: Option<&str>) -> Result<Option<Row>, String> {
+    match step::read::<Row>(row)? {
+        Some(row) if !row.is_possible() => Err("the stored row is impossible".to_owned()),
+        row => Ok(row),
     }
 }

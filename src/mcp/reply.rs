@@ -2,7 +2,9 @@
 
 use super::id::Id;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::{to_raw_value, RawValue};
 use serde_json::{json, Value};
+use std::rc::Rc;
 
 /// A JSON-RPC error. Its status isn't sent in the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,18 +90,23 @@ impl Serialize for RpcError {
 }
 
 /// One JSON-RPC response.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Response {
     /// The request's; absent when that couldn't be read. Null would be no valid id.
     pub id: Option<Id>,
-    /// The result, or why there is none.
-    pub outcome: Result<Value, RpcError>,
+    /// The result as it is written, or why there is none.
+    pub outcome: Result<Rc<RawValue>, RpcError>,
 }
 
 impl Response {
     /// The answer to the request of this id.
     pub fn new(id: Id, outcome: Result<Value, RpcError>) -> Self {
-        Self { id: Some(id), outcome }
+        Self { id: Some(id), outcome: outcome.map(|result| written(&result)) }
+    }
+
+    /// The same with a result that was written before.
+    pub fn with_result(id: Id, result: Rc<RawValue>) -> Self {
+        Self { id: Some(id), outcome: Ok(result) }
     }
 
     /// The answer to what had no readable id.
@@ -113,6 +120,11 @@ impl Response {
     }
 }
 
+/// A result as text. Nothing in one can't be written: keys are text, and numbers are finite.
+pub fn written(result: &Value) -> Rc<RawValue> {
+    to_raw_value(result).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
+}
+
 impl Serialize for Response {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -121,7 +133,7 @@ impl Serialize for Response {
             map.serialize_entry("id", id)?;
         }
         match &self.outcome {
-            Ok(result) => map.serialize_entry("result", result)?,
+            Ok(result) => map.serialize_entry("result", &**result)?,
             Err(error) => map.serialize_entry("error", error)?,
         }
         map.end()

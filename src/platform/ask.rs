@@ -6,12 +6,19 @@
 use super::{cut, within};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use worker::js_sys::Reflect;
-use worker::wasm_bindgen::JsValue;
-use worker::{Env, Error, Method, Request, RequestInit};
+use worker::js_sys::futures::JsFuture;
+use worker::js_sys::{Promise, Reflect};
+use worker::wasm_bindgen::prelude::*;
+use worker::{Env, Error};
 
-/// An absolute address, as a request must have one; it is never resolved.
-const ADDRESS: &str = "https://object/";
+#[wasm_bindgen]
+extern "C" {
+    /// The other side of `src/shell/object.mjs`.
+    type Object;
+
+    #[wasm_bindgen(method, catch)]
+    fn ask(this: &Object, message: &str) -> Result<Promise, JsValue>;
+}
 
 /// Causes are followed this far.
 const DEEPEST_CAUSE: usize = 8;
@@ -56,19 +63,16 @@ async fn attempt<Q: Serialize, A: DeserializeOwned>(
     name: &str,
     question: &Q,
 ) -> Result<A, Failure> {
-    let body = serde_json::to_string(question).map_err(|error| Failure::Broken(error.to_string()))?;
-    let mut init = RequestInit::new();
-    init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
-    let request = Request::new_with_init(ADDRESS, &init).map_err(|error| failure(&error))?;
+    let question = serde_json::to_string(question).map_err(|error| Failure::Broken(error.to_string()))?;
     let stub = env.durable_object(binding).and_then(|objects| objects.get_by_name(name));
-    let stub = stub.map_err(|error| failure(&error))?;
-    let mut response = stub.fetch_with_request(request).await.map_err(|error| failure(&error))?;
-    let status = response.status_code();
-    let text = response.text().await.map_err(|error| failure(&error))?;
-    if status != 200 {
-        return Err(Failure::Broken(format!("the object answered with status {status}")));
-    }
-    serde_json::from_str(&text).map_err(|error| Failure::Broken(format!("the object's answer can't be read: {error}")))
+    let stub: Object = stub.map_err(|error| failure(&error))?.into_rpc();
+    let answer = stub.ask(&question).map_err(|error| failure(&error.into()))?;
+    let answer = JsFuture::from(answer).await.map_err(|error| failure(&error.into()))?;
+    let Some(answer) = answer.as_string() else {
+        return Err(Failure::Broken("the object's answer isn't text".to_owned()));
+    };
+    serde_json::from_str(&answer)
+        .map_err(|error| Failure::Broken(format!("the object's answer can't be read: {error}")))
 }
 
 fn failure(error: &Error) -> Failure {

@@ -1,18 +1,21 @@
-//! The little that is needed of Workers beyond HTTP: a clock, chance, a deadline, one row of storage, a question to an
-//! object, whether a client has gone, and what a panic does.
+//! The little that is needed of Workers beyond HTTP: a clock, chance, a deadline, what an object does next, a question to
+//! one, whether a client has gone, and what a panic does.
 
 pub mod ask;
 pub mod crypto;
+pub mod delay;
 pub mod fetch;
 pub mod gone;
 pub mod panics;
-pub mod store;
+pub mod run;
+pub mod step;
 
+use delay::Delay;
 use futures_util::future::{select, Either};
 use std::future::Future;
 use std::pin::pin;
-use std::time::Duration;
-use worker::{Date, Delay, Error};
+use worker::js_sys::Date;
+use worker::Error;
 
 /// An error is told this far, in characters.
 const LONGEST_CAUSE: usize = 200;
@@ -20,12 +23,17 @@ const LONGEST_CAUSE: usize = 200;
 /// Microseconds since 1970. The clock of Workers moves in milliseconds, only when something arrives, and may step
 /// back.
 pub fn now_us() -> u64 {
-    Date::now().as_millis().saturating_mul(1_000)
+    us(Date::now())
+}
+
+/// An instant of JavaScript's, in milliseconds since 1970, in microseconds.
+pub fn us(ms: f64) -> u64 {
+    (ms as u64).saturating_mul(1_000)
 }
 
 /// What `work` comes to, if it does within so many milliseconds.
 pub async fn within<T>(ms: u32, work: impl Future<Output = T>) -> Option<T> {
-    match select(pin!(work), Delay::from(Duration::from_millis(u64::from(ms)))).await {
+    match select(pin!(work), Delay::new(u64::from(ms))).await {
         Either::Left((result, _)) => Some(result),
         Either::Right(((), _)) => None,
     }

@@ -4,12 +4,12 @@
 use super::counts::Counts;
 use super::object::{BINDING, NAME};
 use crate::platform::ask::{ask, Failure};
+use crate::platform::delay::Delay;
 use crate::platform::now_us;
 use futures_channel::oneshot;
 use serde_json::json;
 use std::cell::RefCell;
-use std::time::Duration;
-use worker::{console_error, Context, Delay, Env};
+use worker::{console_error, Context, Env};
 
 /// For how long counts gather, in milliseconds.
 const GATHER_MS: u64 = 1_000;
@@ -73,7 +73,7 @@ fn plan() -> bool {
 }
 
 async fn send_planned(env: &Env) {
-    Delay::from(Duration::from_millis(GATHER_MS)).await;
+    Delay::new(GATHER_MS).await;
     // Somebody may have read the counts meanwhile, which sends them.
     if GATHERED.with_borrow(|gathered| gathered.counts.is_empty()) {
         return GATHERED.with_borrow_mut(|gathered| gathered.planned = None);

@@ -13,13 +13,19 @@ mod search_docs;
 
 use crate::config::tools::ToolDefault;
 use crate::limiter::standing;
+use crate::mcp::reply::written;
+use crate::mcp::revision::Revision;
+use crate::mcp::server::tools_result;
 use crate::mcp::tool_result::ToolResult;
 use schemars::transform::RecursiveTransform;
 use schemars::{generate::SchemaSettings, JsonSchema, Schema};
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{json, Map, Value};
+use std::cell::OnceCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 
 /// The table. Its order is the order of `tools/list`.
 const TABLE: &[Tool] = &[
@@ -110,13 +116,21 @@ pub fn defaults() -> Vec<ToolDefault<'static>> {
 }
 
 thread_local! {
-    /// Made at the first `tools/list` in this isolate: that method is free, and deriving schemas isn't.
-    static LIST: Vec<Value> = all().map(Tool::to_json).collect();
+    /// Each written once in an isolate, for the legacy era and for the modern: that method is free, and deriving schemas isn't.
+    static LISTS: [OnceCell<Rc<RawValue>>; 2] = const { [OnceCell::new(), OnceCell::new()] };
 }
 
 /// The entries of `tools/list`.
 pub fn list() -> Vec<Value> {
-    LIST.with(Vec::clone)
+    all().map(Tool::to_json).collect()
+}
+
+/// The result of `tools/list` by `revision`.
+pub fn list_result(revision: Revision) -> Rc<RawValue> {
+    LISTS.with(|[legacy, modern]| {
+        let list = if revision.is_modern() { modern } else { legacy };
+        Rc::clone(list.get_or_init(|| written(&tools_result(self::list(), revision))))
+    })
 }
 
 impl Tool {

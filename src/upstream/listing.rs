@@ -9,6 +9,7 @@ use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
 use super::shared_cache::{self, Stored};
 use crate::mcp::sse::{self, Events};
+use crate::platform::delay::Delay;
 use crate::platform::{now_us, random_id, within};
 use base64::prelude::{Engine as _, BASE64_URL_SAFE_NO_PAD};
 use futures_util::StreamExt as _;
@@ -17,9 +18,8 @@ use serde_json::{json, Map, Value};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 use url::Url;
-use worker::{Context, Delay};
+use worker::Context;
 
 thread_local! {
     static CATALOGUES: RefCell<Catalogues> = RefCell::default();
@@ -91,7 +91,7 @@ impl Listing {
             }
             // What was waited for will do, however old it says it is.
             since = since.or(Some(now));
-            Delay::from(Duration::from_millis(u64::from(LOOK_MS))).await;
+            Delay::new(u64::from(LOOK_MS)).await;
         }
         None
     }

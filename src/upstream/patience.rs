@@ -6,10 +6,9 @@ use super::credential::Credential;
 use super::health::Health;
 use super::retry_after::pause;
 use crate::limiter::policy::SECOND;
+use crate::platform::delay::Delay;
 use crate::platform::{now_us, random_id};
 use std::cell::RefCell;
-use std::time::Duration;
-use worker::Delay;
 
 thread_local! {
     static HEALTH: RefCell<Health> = RefCell::default();
@@ -92,7 +91,7 @@ pub async fn send(
         if let Ok(answer) = result {
             answer.discard();
         }
-        Delay::from(Duration::from_micros(wait)).await;
+        Delay::new(wait.div_ceil(1_000)).await;
     }
 }
 

@@ -160,7 +160,7 @@ mod tests {
     fn what_has_no_answer_is_told_so_each_in_its_form() {
         let mut watch = watch(vec![call("1"), Expected { id: id("2"), asks: Asks::List(None) }]);
         let told = watch.ended_early("It is over.");
-        let first = told[0].outcome.as_ref().unwrap();
+        let first: serde_json::Value = serde_json::from_str(told[0].outcome.as_ref().unwrap().get()).unwrap();
         assert_eq!(
             (first["isError"].as_bool(), first["content"][0]["text"].as_str()),
             (Some(true), Some("It is over."))

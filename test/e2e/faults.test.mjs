@@ -16,7 +16,7 @@ const FAULTS = [
   { fault: "throws:out of order", cause: /out of order/ },
   { fault: "throws-string", cause: /a string/ },
   { fault: "retryable:Network connection lost", cause: /Network connection lost/ },
-  { fault: "status:500", cause: /status 500/ },
+  { fault: "number:500", cause: /isn.t text/ },
   { fault: "answers:<html>", cause: /can't be read/ },
   { fault: "answers:{}", cause: /can't be read/ },
   { fault: 'answers:{"admitted":"yes","debt":1,"at":1}', cause: /can't be read/ },

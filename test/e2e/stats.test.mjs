@@ -248,7 +248,7 @@ describe("MCP_ADMIN_TOKEN", () => {
 });
 
 test("a stats object that fails or hangs neither fails nor delays a call, and says so when it is read", async () => {
-  for (const fault of ["throws:boom", "status:500", "answers:nonsense"]) {
+  for (const fault of ["throws:boom", "number:500", "answers:nonsense"]) {
     await using sluice = await start({ vars: { MCP_RATE_LIMIT: "0.001" }, faults: { CallStats: fault } });
     assert.ok(ran(await call(sluice, "192.0.2.1")));
     const read = await sluice.fetch("/stats");

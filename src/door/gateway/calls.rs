@@ -21,7 +21,7 @@ use crate::upstream::credential::Credential;
 use crate::upstream::patience::{send, Fault, Patience};
 use crate::upstream::watch::Expected;
 use serde_json::value::RawValue;
-use worker::{Method, Response, Result};
+use worker::{Response, Result};
 
 impl Gateway<'_> {
     /// Answers a POST with calls in it.
@@ -36,7 +36,7 @@ impl Gateway<'_> {
             Ok(caller) => caller,
             Err(refused) => return self.tell(refused).await,
         };
-        let outgoing = self.outgoing(&Method::Post, "/mcp", None);
+        let outgoing = self.outgoing("POST", "/mcp", None);
         let credential = Credential::of(&outgoing.headers);
         let batch = Batch { caller: &caller, outgoing, credential, in_batch };
         let ready = self.prepare(post, &batch).await;

@@ -12,6 +12,7 @@ mod prepare;
 use super::body;
 use super::challenge;
 use super::flood;
+use super::incoming::Incoming;
 use super::media;
 use super::meter::Meter;
 use super::reply::{Reply, JSON};
@@ -23,7 +24,7 @@ use crate::config::Config;
 use crate::mcp::id::Id;
 use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use crate::mcp::sse;
-use crate::upstream::client::{pairs, Client, Outgoing};
+use crate::upstream::client::{Client, Outgoing};
 use crate::upstream::cors::{expose, Cors};
 use crate::upstream::credential::Credential;
 use crate::upstream::headers::{come_back, sent_on, Pairs};
@@ -33,8 +34,7 @@ use crate::upstream::relay;
 use crate::upstream::watch::{Asks, Expected, Watch};
 use std::cell::RefCell;
 use url::Url;
-use worker::web_sys::AbortSignal;
-use worker::{Context, Env, Headers, Method, Request, Response, ResponseBody, Result};
+use worker::{Context, Env, Headers, Response, ResponseBody, Result};
 
 /// Where the server behind has documents about itself and about tokens (RFC 8615).
 pub const WELL_KNOWN: &str = "/.well-known/";
@@ -64,52 +64,45 @@ pub fn leads_on(path: &str, config: &Config) -> bool {
 
 /// Answers a request for the server behind.
 pub async fn answer(
-    request: &mut Request,
+    request: &Incoming,
     (config, upstream): (&Config, &Upstream),
     (env, context): (&Env, &Context),
-    url: &str,
 ) -> Result<Response> {
-    let signal: AbortSignal = request.inner().signal();
     let client = Client {
         binding: if upstream.is_bound { Some(env.service(BINDING)?) } else { None },
         timeout_ms: upstream.timeout_ms,
-        signal: Some(signal.clone()),
+        signal: Some(request.signal()),
     };
     // The runtime gives no address that isn't one.
-    let own = Url::parse(url)?;
-    let meter = Meter { config, env, context, client: &signal };
-    let gateway = Gateway { meter, upstream, own, headers: pairs(request.headers()), client };
+    let own = Url::parse(&request.url)?;
+    let meter = Meter { config, env, context, request };
+    let gateway = Gateway { meter, upstream, own, headers: request.headers(), client };
     gateway.answer(request).await
 }
 
 impl Gateway<'_> {
-    async fn answer(&self, request: &mut Request) -> Result<Response> {
-        let path = request.path();
-        let method = request.method();
-        match (&method, path.as_str()) {
-            (Method::Post, "/mcp") => self.post(request).await,
+    async fn answer(&self, request: &Incoming) -> Result<Response> {
+        let (method, path) = (request.method.as_str(), request.path.as_str());
+        match (method, path) {
+            ("POST", "/mcp") => self.post(request).await,
             // A page asks before it has a token.
-            (Method::Options, _) if path == "/mcp" || self.stays(&path) => {
-                self.pass(&method, &path, None, Vec::new(), "").await
-            }
-            (Method::Get | Method::Head | Method::Delete, "/mcp") => match self.known_caller(None).await {
-                Ok(_) => self.pass(&method, &path, None, Vec::new(), "").await,
+            ("OPTIONS", _) if path == "/mcp" || self.stays(path) => self.pass(method, path, None, Vec::new(), "").await,
+            ("GET" | "HEAD" | "DELETE", "/mcp") => match self.known_caller(None).await {
+                Ok(_) => self.pass(method, path, None, Vec::new(), "").await,
                 Err(refused) => self.tell(refused).await,
             },
-            (Method::Get | Method::Head, _) if self.stays(&path) => {
-                self.pass(&method, &path, None, Vec::new(), "").await
-            }
-            (Method::Get | Method::Head, _) => self.tell(Reply::empty(404)).await,
+            ("GET" | "HEAD", _) if self.stays(path) => self.pass(method, path, None, Vec::new(), "").await,
+            ("GET" | "HEAD", _) => self.tell(Reply::empty(404)).await,
             _ => self.tell(Reply::empty(405).with("allow", "GET, POST, DELETE, OPTIONS")).await,
         }
     }
 
     /// One POST to the endpoint, from its headers on.
-    async fn post(&self, request: &mut Request) -> Result<Response> {
+    async fn post(&self, request: &Incoming) -> Result<Response> {
         let header = |name: &str| self.header(name);
         if let Some(reply) = flood::refusal(self.meter.env, &header).await {
             // Nothing is asked of the server behind for a flood.
-            return reply.into_response(&[]);
+            return Ok(reply.into_response(&[])?.into());
         }
         if let Err(reply) = media::check_body(&header) {
             body::leave(request).await;
@@ -132,7 +125,7 @@ impl Gateway<'_> {
             Ok(caller) => caller,
             Err(refused) => return self.tell(refused).await,
         };
-        self.pass(&Method::Post, "/mcp", Some(body), expected, &caller).await
+        self.pass("POST", "/mcp", Some(body), expected, &caller).await
     }
 
     /// The name of the caller, where Sluice verifies tokens: what stands behind it takes them for good then. Elsewhere it is the server
@@ -156,7 +149,7 @@ impl Gateway<'_> {
     /// to a request for them.
     async fn pass(
         &self,
-        method: &Method,
+        method: &str,
         path: &str,
         body: Option<Vec<u8>>,
         expected: Vec<Expected>,
@@ -173,7 +166,7 @@ impl Gateway<'_> {
                 return self.tell(Reply::rpc(&RpcResponse { id, outcome: Err(error) })).await;
             }
         };
-        if *method == Method::Post && matches!(answer.status, 429 | 503) {
+        if method == "POST" && matches!(answer.status, 429 | 503) {
             hear_pause(&outgoing, credential, &answer);
         }
         let mut headers = come_back(&answer.headers, &self.upstream.auth);
@@ -185,7 +178,7 @@ impl Gateway<'_> {
         let is_stream = answer.media_type() == sse::MEDIA_TYPE;
         let response = if answer.is_bodiless() {
             Response::empty()?
-        } else if is_stream && *method != Method::Head {
+        } else if is_stream && method != "HEAD" {
             relay::events(&mut answer, &[], watch, false)?
         } else if lists && answer.media_type() == JSON {
             match relay::gather(&mut answer, self.upstream.timeout_ms).await {
@@ -214,7 +207,7 @@ impl Gateway<'_> {
     }
 
     /// A request to the server behind. Nothing that the client sends changes where it goes.
-    fn outgoing(&self, method: &Method, path: &str, body: Option<Vec<u8>>) -> Outgoing {
+    fn outgoing(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> Outgoing {
         let mut url = self.upstream.url.clone();
         if path.starts_with(WELL_KNOWN) {
             url.set_path(path);
@@ -230,7 +223,7 @@ impl Gateway<'_> {
             auth => auth,
         };
         let headers = sent_on(&self.headers, auth, address.as_deref(), who);
-        Outgoing { method: method.to_string(), url, headers, body }
+        Outgoing { method: method.to_owned(), url, headers, body }
     }
 
     /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.
@@ -242,7 +235,7 @@ impl Gateway<'_> {
             None => Pairs::new(),
         };
         expose(&mut cors);
-        reply.into_response(&cors)
+        Ok(reply.into_response(&cors)?.into())
     }
 
     /// What the server behind lets a browser page of this origin do. When that isn't known it is asked as the page's browser would.
@@ -250,7 +243,7 @@ impl Gateway<'_> {
         if let Some(known) = CORS.with_borrow(|cors| cors.of(origin).cloned()) {
             return known;
         }
-        let mut outgoing = self.outgoing(&Method::Options, "/mcp", None);
+        let mut outgoing = self.outgoing("OPTIONS", "/mcp", None);
         outgoing.headers = vec![
             ("origin".to_owned(), origin.to_owned()),
             ("access-control-request-method".to_owned(), "POST".to_owned()),

@@ -27,7 +27,9 @@ export default {
     const object = env.RATE_LIMITER.getByName(url.searchParams.get("name"));
     const path = url.searchParams.get("path") ?? "/";
     try {
-      return await object.fetch(`https://object${path}`, { method: "POST", body: await request.text() });
+      if (path === "/alarm") return new Response(await object.setOff());
+      if (path === "/abort") return new Response(await object.reset());
+      return new Response(await object.ask(await request.text()));
     } catch (error) {
       return new Response(`the object failed: ${error}`, { status: 500 });
     }
@@ -41,33 +43,27 @@ class Ratelimit {
   }
 }
 
-// The same environment, but every question to a caller's object goes to its path /panic.
+// The same environment, but every question to a caller's object is one that it panics on.
 function panicking(env) {
-  const stub = (object) => ({
-    fetch: async (question) => object.fetch("https://object/panic", { method: "POST", body: await question.text() }),
-  });
+  const stub = (object) => ({ ask: () => object.ask("panic") });
   const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
     get: (objects, key) => (key === "getByName" ? (name) => stub(objects.getByName(name)) : objects[key]),
   });
   return { ...env, RATE_LIMITER };
 }
 
-export class RateLimiter {
-  constructor(state, env) {
-    this.state = state;
-    this.object = new real.RateLimiter(state, env);
+export class RateLimiter extends real.RateLimiter {
+  async setOff() {
+    await super.alarm();
+    return "done";
   }
 
-  async fetch(request) {
-    const { pathname } = new URL(request.url);
-    if (pathname === "/abort") this.state.abort("reset on demand");
-    if (pathname !== "/alarm") return this.object.fetch(request);
-    await this.object.alarm();
-    return new Response("done");
+  reset() {
+    this.ctx.abort("reset on demand");
   }
 
   alarm() {
     console.log("alarm");
-    return this.object.alarm();
+    return super.alarm();
   }
 }

@@ -9,12 +9,13 @@
 //   hangs             never answers, and the real object isn't asked
 //   slow:MS           asks the real object after that time
 //   late:MS           asks the real object at once, and answers after that time (the debit is made)
-//   answers:BODY      answers 200 with this body
-//   status:CODE       answers with this status and no body
+//   answers:TEXT      answers with this text
+//   number:NUMBER     answers with what isn't text
 //   once:KIND:...     the first question to each object meets the fault, the following ones the real object
 //   until:N:KIND:...  the first N questions to each object meet the real object, the following ones the fault
 //   own:KIND:...      a bucket that callers share meets the real object, all others the fault
-// Each question's body is logged as `asked RateLimiter BODY`, so that a test can pin it.
+// Each question is logged as `asked RateLimiter TEXT`, so that a test can pin it.
+import { DurableObject } from "cloudflare:workers";
 import * as real from "../../../src/entry.mjs";
 
 export { default } from "../../../src/entry.mjs";
@@ -23,10 +24,10 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, Number(ms)));
 
 const flagged = (text, flag) => Object.assign(new Error(text || `the object is ${flag}`), { [flag]: true });
 
-async function meet(kind, argument, request, object) {
+async function meet(kind, argument, message, object) {
   switch (kind) {
     case "":
-      return object.fetch(request);
+      return object.ask(message);
     case "throws":
       throw new Error(argument || "the object throws");
     case "throws-string":
@@ -37,19 +38,19 @@ async function meet(kind, argument, request, object) {
     case "hangs":
       // A timer keeps the runtime from seeing that nothing can ever answer, which it would tell the caller.
       await sleep(600_000);
-      return new Response("too late");
+      return "too late";
     case "slow":
       await sleep(argument);
-      return object.fetch(request);
+      return object.ask(message);
     case "late": {
-      const answer = await object.fetch(request);
+      const answer = await object.ask(message);
       await sleep(argument);
       return answer;
     }
     case "answers":
-      return new Response(argument);
-    case "status":
-      return new Response(null, { status: Number(argument) });
+      return argument;
+    case "number":
+      return Number(argument);
     default:
       throw new Error(`no such fault: ${kind}`);
   }
@@ -61,16 +62,17 @@ function split(fault) {
 }
 
 const faulty = (name, variable) =>
-  class {
+  class extends DurableObject {
     constructor(state, env) {
+      super(state, env);
       this.object = new real[name](state, env);
       this.fault = env[variable] ?? "";
       this.shared = ["anonymous", "shared"].includes(state.id.name);
       this.asked = 0;
     }
 
-    async fetch(request) {
-      console.log(`asked ${name} ${await request.clone().text()}`);
+    async ask(message) {
+      console.log(`asked ${name} ${message}`);
       let [kind, argument] = split(this.fault);
       if (kind === "own") [kind, argument] = this.shared ? ["", ""] : split(argument);
       if (kind === "once") [kind, argument] = this.asked === 0 ? split(argument) : ["", ""];
@@ -79,7 +81,7 @@ const faulty = (name, variable) =>
         [kind, argument] = this.asked < Number(most) ? ["", ""] : split(fault);
       }
       this.asked += 1;
-      return meet(kind, argument, request, this.object);
+      return meet(kind, argument, message, this.object);
     }
 
     alarm() {

@@ -1,6 +1,7 @@
 // The Worker with objects that record what they are told and what they answer, in the order in which they were done: POST
 // /recorded?name=NAME tells it as an array of [message, answer]. What an object does after having read a message is done in one
 // step, so the order of answers is that of decisions - but for one that sets an alarm, which waits for that.
+import { DurableObject } from "cloudflare:workers";
 import * as real from "../../../src/entry.mjs";
 
 export { CallStats } from "../../../src/entry.mjs";
@@ -16,21 +17,22 @@ export default {
   },
 };
 
-export class RateLimiter {
+export class RateLimiter extends DurableObject {
   constructor(state, env) {
+    super(state, env);
     this.object = new real.RateLimiter(state, env);
     const { name } = state.id;
     if (!recorded.has(name)) recorded.set(name, []);
     this.done = recorded.get(name);
   }
 
-  async fetch(request) {
-    const body = await request.text();
-    const answer = await this.object.fetch(new Request(request.url, { method: "POST", body }));
-    const told = answer.clone();
-    const entry = [JSON.parse(body)];
+  async ask(message) {
+    // The decision is made before anything is awaited.
+    const answering = this.object.ask(message);
+    const entry = [JSON.parse(message)];
     this.done.push(entry);
-    entry.push(await told.json());
+    const answer = await answering;
+    entry.push(JSON.parse(answer));
     return answer;
   }
 
