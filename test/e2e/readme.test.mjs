@@ -66,7 +66,7 @@ test("the burst is refused and recovers, as printed", async () => {
       assert.ok(seconds > 2, `31 calls in ${seconds - 1} s, and a wait of one second`);
       return;
     }
-    // No refusal, so `sleep` had no argument: right only if a token had time to come back.
+    // No refusal, and nothing to wait for: right only if a token had time to come back.
     assert.equal(lines[0], "31 hello");
     assert.ok(seconds >= 2, `31 calls ran within ${seconds} s`);
   }
@@ -96,6 +96,13 @@ test("the operator's commands do what is printed", async () => {
   const [shown, blocked] = lines.join("").split(/(?<=\})(?=\{)/).map((text) => JSON.parse(text));
   assert.deepEqual([shown.owed, shown.override], [0, null]);
   assert.equal(blocked.override.blocked, true);
+});
+
+test("the ratios are those that were measured", () => {
+  const results = readFileSync(join(root, "bench", "results.md"), "utf8");
+  const goal = results.match(/^## The goal\n.*?\n(\|.*?\|)\n\n/ms)[1];
+  const [, shown] = readme.match(/^<!-- bench:goal -->\n(.*?)\n<!-- \/bench:goal -->$/ms);
+  assert.equal(shown, goal);
 });
 
 test("every npm command that is named exists", () => {
