@@ -1,0 +1,83 @@
+//! One isolate of the Worker: what it remembers, and what it has counted.
+
+use crate::setup::{Setup, SharedMemory};
+use sluice::limiter::answer::Answer;
+use sluice::limiter::memory::{Heard, Insured, Memory};
+use sluice::limiter::policy::{Policy, SECOND};
+
+/// An isolate.
+#[derive(Default)]
+pub struct Isolate {
+    memory: Memory,
+    /// Until when each shared object isn't asked.
+    held: Vec<u64>,
+    /// When the counts that gather now are sent.
+    counts_sent_at: u64,
+}
+
+impl Isolate {
+    /// One that has just begun.
+    pub fn new(setup: &Setup) -> Self {
+        let shards = setup.shared.as_ref().map_or(0, |shared| shared.shards);
+        Self { held: vec![0; shards], ..Self::default() }
+    }
+
+    /// Whether a remembered debt refuses, and for how long.
+    pub fn refuses(&self, name: &str, policy: Policy, cost: u64, now: u64) -> Option<u64> {
+        self.memory.refuses(name, policy, cost, 1, now).map(|remembered| remembered.wait)
+    }
+
+    /// Remembers what an object told.
+    pub fn hear(&mut self, name: &str, answer: &Answer, (sent, received): (u64, u64), policy: Policy) {
+        let heard = Heard { owed: answer.debt, sent, received, calls_left: u64::MAX };
+        self.memory.hear(name, heard, policy);
+    }
+
+    /// Decides where an object couldn't: how long to wait, or None when the call runs.
+    pub fn insure(&mut self, name: &str, policy: Policy, cost: u64, now: u64) -> Option<u64> {
+        match self.memory.insure(name, policy, cost, now) {
+            Insured::Admitted => None,
+            Insured::Refused(wait) => Some(wait),
+            Insured::NoRoom => Some(5 * SECOND),
+        }
+    }
+
+    /// Whether it refuses for this shared object without asking it: by its debt, or because it was refused a moment ago.
+    pub fn refuses_shared(&self, setup: &Setup, shard: usize, cost: u64, now: u64) -> Option<u64> {
+        let shared = setup.shared.as_ref()?;
+        match shared.memory {
+            SharedMemory::Nothing => None,
+            SharedMemory::Debt => self.refuses(&shared.names[shard], shared.policy, cost, now),
+            SharedMemory::Hold(_) => self.held[shard].checked_sub(now).filter(|wait| *wait > 0),
+        }
+    }
+
+    /// Remembers what a shared object told, as far as it does.
+    pub fn hear_shared(&mut self, setup: &Setup, shard: usize, answer: &Answer, (sent, received): (u64, u64)) {
+        let Some(shared) = setup.shared.as_ref() else {
+            return;
+        };
+        match shared.memory {
+            SharedMemory::Nothing => {}
+            SharedMemory::Debt => self.hear(&shared.names[shard], answer, (sent, received), shared.policy),
+            SharedMemory::Hold(us) if !answer.admitted => self.held[shard] = received + answer.wait.max(us),
+            SharedMemory::Hold(_) => {}
+        }
+    }
+
+    /// Doesn't ask a shared object for a while that couldn't answer, if that is what is done after refusals.
+    pub fn hold(&mut self, setup: &Setup, shard: usize, now: u64) {
+        if let Some(SharedMemory::Hold(us)) = setup.shared.as_ref().map(|shared| shared.memory) {
+            self.held[shard] = now + us;
+        }
+    }
+
+    /// Counts something, and tells whether that has to be sent.
+    pub fn count(&mut self, now: u64) -> bool {
+        let plans = now >= self.counts_sent_at;
+        if plans {
+            self.counts_sent_at = now + SECOND;
+        }
+        plans
+    }
+}
