@@ -62,7 +62,7 @@ pub fn bars(title: &str, parts: [&str; 2], bars: &[(&str, f64, f64)]) -> String 
 /// Lines over powers of ten, with a bound.
 pub fn log_lines(title: &str, bound: f64, lines: &[Line]) -> String {
     let x = |value: f64| LEFT + (value.log10() - 2.0) / 3.0 * (RIGHT - LEFT);
-    let y = |value: f64| BOTTOM - (value.log10() - 1.0) / 4.0 * (BOTTOM - TOP);
+    let y = |value: f64| BOTTOM - (value.max(10.0).log10() - 1.0) / 4.0 * (BOTTOM - TOP);
     let mut inside = String::new();
     for (value, name) in [(10.0, "10"), (100.0, "100"), (1e3, "1,000"), (1e4, "10,000"), (1e5, "100,000")] {
         if value >= 100.0 {
