@@ -1,6 +1,6 @@
 //! Tries again when that is safe, and knows whom a server has asked for a pause.
 
-use super::backoff;
+use super::backoff::Attempts;
 use super::client::{Answer, Client, Lost, Outgoing};
 use super::credential::Credential;
 use super::health::Health;
@@ -22,7 +22,7 @@ const UNSAID: u64 = 5 * SECOND;
 pub struct Patience {
     /// Whether sending it twice does no more than sending it once.
     pub is_repeatable: bool,
-    /// For how long after the first failure it may be sent again, in microseconds.
+    /// For how long after the first attempt began it may be sent again, in microseconds; 0: never.
     pub left_us: u64,
 }
 
@@ -54,7 +54,8 @@ pub async fn send(
         return Err(Fault::Pause(pause));
     }
     let Patience { is_repeatable, left_us } = patience;
-    let (mut failures, mut first_failure, mut may_have_run): (u32, Option<u64>, Option<Lost>) = (0, None, None);
+    let mut attempts = Attempts::new(now_us(), left_us);
+    let mut may_have_run = None;
     loop {
         if client.is_given_up() {
             return Err(may_have_run.map_or(Fault::NeverSent, Fault::Lost));
@@ -69,13 +70,10 @@ pub async fn send(
             Err(Lost::Connection) => (false, None, is_repeatable),
             Ok(_) | Err(Lost::Timeout | Lost::Redirect | Lost::Status) => (false, None, false),
         };
-        failures = failures.saturating_add(1);
-        let now = now_us();
-        let since = *first_failure.get_or_insert(now);
-        let left = left_us.saturating_sub(now.saturating_sub(since));
-        let wait = backoff::wait(failures, floor.unwrap_or_default(), left, random_id()).filter(|_| safe);
+        attempts.failed();
+        let wait = attempts.wait(floor.unwrap_or_default(), now_us(), random_id()).filter(|_| safe);
         let Some(wait) = wait else {
-            if failures > 1 && !asked && result.is_ok() {
+            if attempts.are_several() && !asked && result.is_ok() {
                 HEALTH.with_borrow_mut(|health| health.open(&origin(&outgoing.url), credential));
             }
             return match (result, may_have_run) {

@@ -509,6 +509,19 @@ describe("a call is tried again", () => {
     assert.equal(left(answer), 29);
   });
 
+  test("not later than MCP_MAX_WAIT_MS after it was first sent, however long that took", async () => {
+    for (const [most, takes] of [[0, 0], [1_000, 1_500]]) {
+      await using short = await pair({ MCP_MAX_WAIT_MS: String(most) });
+      short.upstream.tools = HINTS;
+      short.upstream.respond(onCall(async (_, response) => {
+        await pass(takes);
+        response.destroy();
+      }));
+      failedBehind(await call(short.sluice, caller(), "reads", {}));
+      assert.equal(short.upstream.calls().length, 1, `${most}`);
+    }
+  });
+
   test("not when the wait is longer than MCP_MAX_WAIT_MS", async () => {
     await using short = await pair({ MCP_MAX_WAIT_MS: "2000" });
     short.upstream.respond(onCall((_, response) => json(response, {}, 429, { "retry-after": "20" })));

@@ -45,7 +45,7 @@ async fn look_up(currency: &str) -> ToolResult {
     };
     let request = Outgoing { method: "GET".to_owned(), url, headers: Vec::new(), body: None };
     let client = Client { timeout_ms: 5_000, ..Client::default() };
-    // Reading twice does no harm, and nobody waits for longer than two seconds more.
+    // Reading twice does no harm, and no attempt begins later than two seconds after the first.
     let patience = Patience { is_repeatable: true, left_us: 2_000_000 };
     match send(&client, &request, Credential::NONE, patience).await {
         Ok(mut answer) if answer.status == 200 => match answer.response.text().await {
