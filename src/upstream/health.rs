@@ -19,6 +19,11 @@ impl Health {
         Some(until.saturating_sub(now)).filter(|wait| *wait > 0)
     }
 
+    /// The same, where whoever asks was told itself to wait until `own`: a pause that ends by then is none of another's.
+    pub fn closed_beyond(&self, own: u64, origin: &str, credential: Credential, now: u64) -> Option<u64> {
+        self.closed_for(origin, credential, now).filter(|wait| now.saturating_add(*wait) > own)
+    }
+
     /// A pause of so many microseconds was asked for at `now`. One that lasts longer stays.
     pub fn close(&mut self, origin: &str, credential: Credential, pause: u64, now: u64) {
         let key = (origin.to_owned(), credential);
@@ -69,6 +74,16 @@ mod tests {
         assert_eq!(health.closed_for(AT, of(1), SECOND), Some(6 * SECOND));
         health.open(AT, of(1));
         assert_eq!(health.closed_for(AT, of(1), SECOND), None);
+    }
+
+    #[test]
+    fn a_pause_of_ones_own_is_told_from_a_longer_one_of_anothers() {
+        let mut health = Health::default();
+        health.close(AT, of(1), 5 * SECOND, 100);
+        let beyond = |health: &Health| health.closed_beyond(5 * SECOND + 100, AT, of(1), SECOND);
+        assert_eq!(beyond(&health), None);
+        health.close(AT, of(1), 5 * SECOND, 101);
+        assert_eq!(beyond(&health), Some(4 * SECOND + 101));
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub fn closed_for(url: &url::Url, credential: Credential) -> Option<u64> {
     HEALTH.with_borrow(|health| health.closed_for(&origin(url), credential, now_us()))
 }
 
+fn closed_beyond(own: u64, url: &url::Url, credential: Credential) -> Option<u64> {
+    HEALTH.with_borrow(|health| health.closed_beyond(own, &origin(url), credential, now_us()))
+}
+
 /// Sends a request, unless its server wants a pause, and more than once where that is safe: after a 429 always, since nothing was
 /// done; after a 502, 503 or 504 and a lost connection only what may be repeated.
 pub async fn send(
@@ -56,6 +60,8 @@ pub async fn send(
     let Patience { is_repeatable, left_us } = patience;
     let mut attempts = Attempts::new(now_us(), left_us);
     let mut may_have_run = None;
+    // Until when the server wants to be left alone by this very request.
+    let mut own = 0;
     loop {
         if client.is_given_up() {
             return Err(may_have_run.map_or(Fault::NeverSent, Fault::Lost));
@@ -64,6 +70,7 @@ pub async fn send(
         let (asked, floor, safe) = match &result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
                 let asked = hear_pause(outgoing, credential, answer);
+                own = now_us().saturating_add(asked.unwrap_or(UNSAID)).max(own);
                 (true, asked, answer.status == 429 || is_repeatable)
             }
             Ok(answer) if matches!(answer.status, 502 | 504) => (false, None, is_repeatable),
@@ -90,6 +97,13 @@ pub async fn send(
             answer.discard();
         }
         Delay::new(wait.div_ceil(1_000)).await;
+        // Another may have been asked for a longer pause meanwhile.
+        while let Some(pause) = closed_beyond(own, &outgoing.url, credential) {
+            let Some(wait) = attempts.wait(pause, now_us(), random_id()) else {
+                return Err(may_have_run.map_or(Fault::Pause(pause), Fault::Lost));
+            };
+            Delay::new(wait.div_ceil(1_000)).await;
+        }
     }
 }
 

@@ -509,6 +509,22 @@ describe("a call is tried again", () => {
     assert.equal(left(answer), 29);
   });
 
+  test("not while another was asked for a longer pause", async () => {
+    const { sluice, upstream } = both;
+    const who = caller();
+    const answered = gate();
+    upstream.tools = HINTS;
+    came(await call(sluice, who, "reads", {}), "{}");
+    upstream.respond(onCall(async ({ messages: [{ params }] }, response) => {
+      if (params.arguments.first) response.on("close", answered.resolve);
+      else await answered.promise;
+      json(response, {}, 503, { "retry-after": params.arguments.first ? "1" : "1000" });
+    }));
+    const calls = [call(sluice, who, "reads", {}), until(() => upstream.calls().length === 2, "the other is sent").then(() => call(sluice, who, "reads", { first: true }))];
+    for (const answer of await Promise.all(calls)) assert.ok(paused(answer, "reads") > 500_000);
+    assert.equal(upstream.calls().length, 3, "each once");
+  });
+
   test("not later than MCP_MAX_WAIT_MS after it was first sent, however long that took", async () => {
     for (const [most, takes] of [[0, 0], [1_000, 1_500]]) {
       await using short = await pair({ MCP_MAX_WAIT_MS: String(most) });
