@@ -73,8 +73,8 @@ pub struct Catalogues {
 
 impl Catalogues {
     /// Looks for a catalogue at `now`: at first for any that is good, with `since` for one that was learnt then or later. The first
-    /// value says whether to ask for it.
-    pub fn look(&mut self, whose: Whose<'_>, since: Option<u64>, now: u64) -> (bool, Look) {
+    /// value says whether to ask for it, which it does only where the one who looks may.
+    pub fn look(&mut self, whose: Whose<'_>, since: Option<u64>, may_ask: bool, now: u64) -> (bool, Look) {
         let kept = self.kept(whose, now);
         if let Some(catalogue) = &kept.catalogue {
             // Who waited for it takes it whatever it says of its age.
@@ -86,7 +86,7 @@ impl Catalogues {
         if lately(kept.asking, LOST_AFTER, now) {
             return (false, Look::Wait);
         }
-        if lately(kept.failed, PAUSE, now) {
+        if lately(kept.failed, PAUSE, now) || !may_ask {
             return (false, Look::Unknown);
         }
         kept.asking = Some(now);
@@ -221,14 +221,14 @@ mod tests {
     }
 
     fn knows(catalogues: &mut Catalogues, whose: Whose<'_>, tool: &str, now: u64) -> bool {
-        matches!(catalogues.look(whose, None, now).1, Look::Known(found) if found.tool(tool).is_some())
+        matches!(catalogues.look(whose, None, true, now).1, Look::Known(found) if found.tool(tool).is_some())
     }
 
     #[test]
     fn a_list_is_asked_for_once_and_then_known_to_everybody() {
         let mut catalogues = Catalogues::default();
-        assert!(matches!(catalogues.look(ANYBODY, None, 5), (true, Look::Wait)));
-        assert!(matches!(catalogues.look(SOMEBODY_ELSE, None, 6), (false, Look::Wait)));
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 5), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(SOMEBODY_ELSE, None, true, 6), (false, Look::Wait)));
         learn(&mut catalogues, ANYBODY, list("echo", 7), 7);
         assert!(knows(&mut catalogues, SOMEBODY_ELSE, "echo", 8));
         assert!(!knows(&mut catalogues, ANYBODY, "echo", 7 + 300 * SECOND));
@@ -237,38 +237,47 @@ mod tests {
     #[test]
     fn a_list_that_cant_be_had_is_asked_for_again_after_a_while() {
         let mut catalogues = Catalogues::default();
-        assert!(catalogues.look(ANYBODY, None, 5).0);
+        assert!(catalogues.look(ANYBODY, None, true, 5).0);
         learn(&mut catalogues, ANYBODY, None, 6);
-        assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE), (false, Look::Unknown)));
-        assert!(matches!(catalogues.look(ANYBODY, None, 6 + PAUSE), (true, Look::Wait)));
-        assert!(matches!(catalogues.look(ANYBODY, None, 5 + PAUSE + LOST_AFTER), (false, Look::Wait)));
-        assert!(catalogues.look(ANYBODY, None, 6 + PAUSE + LOST_AFTER).0, "whoever asked was lost");
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 5 + PAUSE), (false, Look::Unknown)));
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 6 + PAUSE), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 5 + PAUSE + LOST_AFTER), (false, Look::Wait)));
+        assert!(catalogues.look(ANYBODY, None, true, 6 + PAUSE + LOST_AFTER).0, "whoever asked was lost");
         learn(&mut catalogues, ANYBODY, list(&"x".repeat(LARGEST), 7), 7);
-        assert!(matches!(catalogues.look(ANYBODY, None, 8), (false, Look::Unknown)), "it is too large");
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 8), (false, Look::Unknown)), "it is too large");
     }
 
     #[test]
     fn a_newer_one_can_be_asked_for_and_the_old_stays_while_that_fails() {
         let mut catalogues = Catalogues::default();
         learn(&mut catalogues, ANYBODY, list("echo", 5), 5);
-        assert!(matches!(catalogues.look(ANYBODY, Some(6), 6), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(ANYBODY, Some(6), true, 6), (true, Look::Wait)));
         learn(&mut catalogues, ANYBODY, None, 7);
-        assert!(matches!(catalogues.look(ANYBODY, Some(6), 8), (false, Look::Unknown)));
+        assert!(matches!(catalogues.look(ANYBODY, Some(6), true, 8), (false, Look::Unknown)));
         assert!(knows(&mut catalogues, ANYBODY, "echo", 8));
         learn(&mut catalogues, ANYBODY, list("add", 9), 9);
         assert!(
-            matches!(catalogues.look(ANYBODY, Some(6), 9), (false, Look::Known(found)) if found.tool("add").is_some())
+            matches!(catalogues.look(ANYBODY, Some(6), true, 9), (false, Look::Known(found)) if found.tool("add").is_some())
         );
+    }
+
+    #[test]
+    fn whoever_may_not_ask_uses_what_is_known() {
+        let mut catalogues = Catalogues::default();
+        assert!(matches!(catalogues.look(ANYBODY, None, false, 5), (false, Look::Unknown)));
+        learn(&mut catalogues, ANYBODY, list("echo", 5), 5);
+        assert!(matches!(catalogues.look(ANYBODY, None, false, 6), (false, Look::Known(_))));
+        assert!(matches!(catalogues.look(ANYBODY, Some(6), false, 6), (false, Look::Unknown)));
     }
 
     #[test]
     fn one_that_is_old_at_once_serves_whoever_waited_for_it() {
         let mut catalogues = Catalogues::default();
-        assert!(catalogues.look(ANYBODY, None, 5).0);
+        assert!(catalogues.look(ANYBODY, None, true, 5).0);
         let old = Catalogue::new(vec![page("echo", json!({"ttlMs": 0}))], 6);
         learn(&mut catalogues, ANYBODY, Some(old), 6);
-        assert!(matches!(catalogues.look(ANYBODY, Some(5), 7), (false, Look::Known(_))));
-        assert!(matches!(catalogues.look(ANYBODY, None, 7), (true, Look::Wait)));
+        assert!(matches!(catalogues.look(ANYBODY, Some(5), true, 7), (false, Look::Known(_))));
+        assert!(matches!(catalogues.look(ANYBODY, None, true, 7), (true, Look::Wait)));
     }
 
     #[test]
@@ -301,10 +310,10 @@ mod tests {
     #[test]
     fn what_was_asked_for_before_the_list_changed_is_old_when_it_comes() {
         let mut catalogues = Catalogues::default();
-        assert!(catalogues.look(ANYBODY, None, 5).0);
+        assert!(catalogues.look(ANYBODY, None, true, 5).0);
         catalogues.changed();
         catalogues.settle(ANYBODY, list("echo", 6), 6);
-        assert!(matches!(catalogues.look(ANYBODY, Some(5), 7), (true, Look::Wait)), "whoever waits asks again");
+        assert!(matches!(catalogues.look(ANYBODY, Some(5), true, 7), (true, Look::Wait)), "whoever waits asks again");
         catalogues.settle(ANYBODY, list("add", 8), 8);
         assert!(knows(&mut catalogues, ANYBODY, "add", 9));
     }
@@ -336,7 +345,7 @@ mod tests {
         let mut catalogues = Catalogues::default();
         learn(&mut catalogues, with_token("good", "a"), list("echo", 5), 5);
         for n in 0..MOST_CLIENTS {
-            let (_, _) = catalogues.look(with_token(&n.to_string(), "a"), None, 6);
+            let (_, _) = catalogues.look(with_token(&n.to_string(), "a"), None, true, 6);
             assert!(catalogues.kept.len() <= MOST_CLIENTS);
         }
         assert!(knows(&mut catalogues, with_token("good", "a"), "echo", 6), "what can be used stays longest");

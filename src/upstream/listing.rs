@@ -7,6 +7,7 @@ use super::credential::Credential;
 use super::headers::Pairs;
 use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
+use super::patience::{closed_for, hear_pause};
 use super::shared_cache::{self, Stored};
 use crate::mcp::sse::{self, Events};
 use crate::platform::delay::Delay;
@@ -19,18 +20,19 @@ use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::rc::Rc;
 use url::Url;
+use worker::web_sys::AbortController;
 use worker::Context;
 
 thread_local! {
     static CATALOGUES: RefCell<Catalogues> = RefCell::default();
 }
 
-/// How long a whole list may take, in milliseconds.
+/// How long a whole list may take at most, in milliseconds.
 const DEADLINE_MS: u32 = 10_000;
 
-/// How often a request that waits for a list looks, in milliseconds; and how often at the most, a little longer than a list may take.
+/// How often a request that waits for a list looks, in milliseconds; and how often beyond the time that a list may take.
 const LOOK_MS: u32 = 20;
-const MOST_LOOKS: u32 = DEADLINE_MS / LOOK_MS + 50;
+const MORE_LOOKS: u32 = 50;
 
 /// The largest answer, in bytes: a list says more than what is kept of it.
 const LARGEST_ANSWER: usize = 4 * LARGEST;
@@ -75,9 +77,11 @@ impl Listing {
     }
 
     async fn look(&self, mut since: Option<u64>, context: &Context) -> Option<Rc<Catalogue>> {
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..(self.deadline_ms() / LOOK_MS).saturating_add(MORE_LOOKS) {
             let now = now_us();
-            let (ask, look) = CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, now));
+            // While the server wants to be left alone it isn't asked, and nobody waits: the call is refused.
+            let closed = closed_for(&self.url, self.credential).is_some();
+            let (ask, look) = CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, !closed, now));
             if ask {
                 let listing = self.clone();
                 let is_first = since.is_none();
@@ -87,6 +91,7 @@ impl Listing {
             match look {
                 Look::Known(catalogue) => return Some(catalogue),
                 Look::Unknown => return None,
+                Look::Wait if closed => return None,
                 Look::Wait => {}
             }
             // What was waited for will do, however old it says it is.
@@ -94,6 +99,10 @@ impl Listing {
             Delay::new(u64::from(LOOK_MS)).await;
         }
         None
+    }
+
+    fn deadline_ms(&self) -> u32 {
+        DEADLINE_MS.min(self.client.timeout_ms)
     }
 
     fn whose(&self) -> Whose<'_> {
@@ -121,7 +130,13 @@ impl Listing {
 
     /// The list that the server tells, which is kept for others where it may be.
     async fn told(&self) -> Option<Catalogue> {
-        let results = within(DEADLINE_MS, self.list()).await.flatten()?;
+        let controller = AbortController::new().ok()?;
+        let client = Client { signal: Some(controller.signal()), ..self.client.clone() };
+        let Some(results) = within(self.deadline_ms(), self.list(&client)).await else {
+            controller.abort();
+            return None;
+        };
+        let results = results?;
         let pages: Option<Vec<Page>> = results.iter().map(|result| Page::parse(result.get())).collect();
         let at = now_us();
         let catalogue = Catalogue::new(pages?, at);
@@ -139,13 +154,19 @@ impl Listing {
     }
 
     /// The results of `tools/list`, page by page.
-    async fn list(&self) -> Option<Vec<Box<RawValue>>> {
+    async fn list(&self, client: &Client) -> Option<Vec<Box<RawValue>>> {
         let mut results: Vec<Box<RawValue>> = Vec::new();
         let mut cursor = None;
         let size = |results: &[Box<RawValue>]| results.iter().map(|result| result.get().len()).sum::<usize>();
         while results.len() < MOST_PAGES && size(&results) <= LARGEST_ANSWER {
             let id = format!("sluice-{}", random_id());
-            let answer = self.client.send(&self.request(&id, cursor)).await.ok()?;
+            let request = self.request(&id, cursor);
+            let answer = client.send(&request).await.ok()?;
+            if matches!(answer.status, 429 | 503) && answer.header("retry-after").is_some() {
+                hear_pause(&request, self.credential, &answer);
+                answer.discard();
+                return None;
+            }
             let result = result(answer, &Value::from(id)).await?;
             cursor = Page::parse(result.get())?.next_cursor;
             results.push(result);

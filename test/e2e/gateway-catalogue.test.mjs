@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { atOnce, metrics, pass, ran, refusalOf, until } from "./calls.mjs";
 import { start as startInWrangler } from "./harness.mjs";
-import { SLOW, ask, call, caller, came, events, gateway, left, pair, text } from "./upstreams/gateway.mjs";
+import { SLOW, ask, call, caller, came, events, gateway, left, pair, paused, text } from "./upstreams/gateway.mjs";
 import { ECHO, anyTool, event, json, onCall, result, start as scripted, stream } from "./upstreams/scripted.mjs";
 
 const MODERN = {
@@ -254,6 +254,39 @@ describe("the list", () => {
     came(await call(sluice, { ...who, headers: { ...who.headers, "mcp-session-id": "a" } }), "hello");
     came(await call(sluice, { ...who, headers: { ...who.headers, "mcp-session-id": "b" } }, "of_b", {}), "{}");
   });
+});
+
+test("while the server wants a pause the list isn't asked for, and the call is refused at once", async () => {
+  await using both = await pair();
+  const { sluice, upstream } = both;
+  const modes = { call: (seen) => !isList(seen), list: isList };
+  for (const [what, meets] of Object.entries(modes)) {
+    const who = caller();
+    upstream.forget();
+    // A list that is old at once would be asked for each time.
+    upstream.list = { ttlMs: 0 };
+    upstream.respond((seen, response, next) => (meets(seen) ? json(response, {}, 429, { "retry-after": "1000" }) : next()));
+    for (let id = 1; id <= 3; id += 1) assert.ok(paused(await call(sluice, who, "echo", { text: "x" }, id)) > 500_000, what);
+    assert.deepEqual(upstream.seen.map(({ messages: [{ method }] }) => method), what === "list" ? ["tools/list"] : ["tools/list", "tools/call"]);
+  }
+});
+
+test("all pages of a list together take no longer than MCP_UPSTREAM_TIMEOUT_MS", async () => {
+  await using both = await pair({ MCP_UPSTREAM_TIMEOUT_MS: "1000" });
+  const { sluice, upstream } = both;
+  upstream.list = { nextCursor: "again" };
+  upstream.respond(async (seen, response, next) => {
+    if (!isList(seen)) return next();
+    // The beginning comes in time, the end of the second page never.
+    if (seen.messages[0].params?.cursor === undefined) return next();
+    response.writeHead(200, { "content-type": "application/json" });
+    response.write("{");
+  });
+  const started = performance.now();
+  came(await call(sluice, caller()), "hello");
+  const took = performance.now() - started;
+  assert.ok(took > 900 && took < 8_000, `${took}`);
+  await until(() => upstream.seen.filter(isList).at(-1).gone, "what was given up is given up behind too");
 });
 
 describe("a list that can't be had", () => {
