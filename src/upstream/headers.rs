@@ -25,9 +25,32 @@ const HOP_BY_HOP: [&str; 10] = [
 /// What the runtime makes anew for each request and answer.
 const MADE_ANEW: [&str; 4] = ["host", "content-length", "content-encoding", "accept-encoding"];
 
+/// For one request only, beside what mirrors arguments.
+const OF_ONE_REQUEST: [&str; 13] = [
+    "mcp-name",
+    "last-event-id",
+    "idempotency-key",
+    "x-idempotency-key",
+    "dpop",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+    "signature",
+    "signature-input",
+    "range",
+    "if-range",
+];
+
 /// What tells who is calling, and those that begin like this.
 const WHO: [&str; 5] = ["forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"];
 const WHO_PREFIXES: [&str; 2] = ["cf-", "x-forwarded-"];
+
+/// Whether a header says something of one request alone, so that it would be wrong with another: its name, its digest, its signature,
+/// what it mirrors of its body, and where it goes on with a stream.
+pub fn is_of_one_request(name: &str) -> bool {
+    OF_ONE_REQUEST.contains(&name) || name.starts_with("mcp-param-")
+}
 
 /// The headers of a request as they go on. `address` is the client's, when that is known; `host` the name by which it calls us.
 pub fn sent_on(headers: &Pairs, auth: &Auth, address: Option<&str>, (scheme, host): (&str, &str)) -> Pairs {
@@ -141,5 +164,15 @@ mod tests {
         let cookie = pairs(&[("set-cookie", "a=b")]);
         assert_eq!(come_back(&cookie, &Auth::Forward), cookie);
         assert!(come_back(&cookie, &Auth::None).is_empty() && come_back(&cookie, &token).is_empty());
+    }
+
+    #[test]
+    fn what_belongs_to_one_request_is_known() {
+        for name in ["mcp-name", "mcp-param-region", "idempotency-key", "signature-input", "content-digest"] {
+            assert!(is_of_one_request(name), "{name}");
+        }
+        for name in ["authorization", "mcp-session-id", "mcp-method", "x-api-key", "traceparent"] {
+            assert!(!is_of_one_request(name), "{name}");
+        }
     }
 }

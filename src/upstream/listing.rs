@@ -4,7 +4,7 @@ use super::catalogue::{Catalogue, Page};
 use super::catalogues::{Catalogues, Look, Whose, LARGEST};
 use super::client::{Answer, Client, Outgoing};
 use super::credential::Credential;
-use super::headers::Pairs;
+use super::headers::{is_of_one_request, Pairs};
 use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
 use super::patience::{closed_for, hear_pause};
@@ -186,8 +186,7 @@ impl Listing {
         }));
         params.extend(cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))));
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params });
-        let is_of_call = |name: &str| name == "mcp-name" || name.starts_with("mcp-param-");
-        let headers = self.headers.iter().filter(|(name, _)| !is_of_call(name)).map(|(name, value)| {
+        let headers = self.headers.iter().filter(|(name, _)| !is_of_one_request(name)).map(|(name, value)| {
             let value = match name.as_str() {
                 "mcp-method" => "tools/list",
                 "accept" => "application/json, text/event-stream",

@@ -138,6 +138,14 @@ describe("the list", () => {
     assert.match(headers["content-type"], /^application\/json/);
   });
 
+  test("is asked for without what belongs to the call alone", async () => {
+    const { sluice, upstream } = both;
+    const own = Object.fromEntries(["idempotency-key", "dpop", "content-digest", "digest", "signature", "signature-input", "last-event-id", "mcp-param-text"].map((name) => [name, "x"]));
+    came(await call(sluice, caller(own)), "hello");
+    const [listed, called] = upstream.seen.map(({ headers }) => Object.keys(own).filter((name) => headers[name] === "x"));
+    assert.deepEqual([listed, called], [[], Object.keys(own)]);
+  });
+
   test("is asked for in the call's own revision", async () => {
     const { sluice, upstream } = both;
     const answer = await modern(sluice, caller());
