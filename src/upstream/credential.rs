@@ -2,8 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-/// Headers that tell nothing of who sent them, and those that begin like this. Everything else may be a credential.
-const PLAIN: [&str; 27] = [
+/// Headers that tell nothing of who sent them, and those that begin like this. Everything else may be a credential; the id of a session
+/// is one, since what a server tells may differ from session to session.
+const PLAIN: [&str; 53] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -15,25 +16,52 @@ const PLAIN: [&str; 27] = [
     "pragma",
     "priority",
     "referer",
-    "traceparent",
-    "tracestate",
-    "baggage",
     "user-agent",
     "cf-connecting-ip",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "sec-gpc",
+    "sec-purpose",
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    // What differs from request to request, beside the credential that it goes with: a digest, a proof.
+    "content-digest",
+    "content-md5",
+    "digest",
+    "dpop",
+    "repr-digest",
     // Names of single requests, for tracing.
     "b3",
+    "baggage",
     "idempotency-key",
     "request-id",
     "sentry-trace",
+    "traceparent",
+    "tracestate",
     "uber-trace-id",
     "x-amzn-trace-id",
+    "x-b3-flags",
+    "x-b3-parentspanid",
+    "x-b3-sampled",
+    "x-b3-spanid",
+    "x-b3-traceid",
     "x-cloud-trace-context",
     "x-correlation-id",
+    "x-datadog-origin",
+    "x-datadog-parent-id",
+    "x-datadog-sampling-priority",
+    "x-datadog-tags",
+    "x-datadog-trace-id",
     "x-request-id",
     "x-requested-with",
     "x-trace-id",
 ];
-const PLAIN_PREFIXES: [&str; 5] = ["mcp-", "sec-", "x-forwarded-", "x-b3-", "x-datadog-"];
+const PLAIN_PREFIXES: [&str; 3] = ["mcp-param-", "sec-ch-ua", "sec-fetch-"];
 
 /// A digest of all credentials of a request; [`NONE`] for none.
 ///
@@ -84,7 +112,7 @@ mod tests {
     fn what_every_client_sends_is_no_credential() {
         let plain = [
             ("accept", "*/*"),
-            ("mcp-session-id", "x"),
+            ("mcp-protocol-version", "x"),
             ("sec-fetch-mode", "cors"),
             ("user-agent", "y"),
             ("x-request-id", "z"),
@@ -101,5 +129,22 @@ mod tests {
         assert_ne!(of(&[("x-api-key", "k")]), of(&[]));
         assert_ne!(of(&[("x-a", "b"), ("x-c", "d")]), of(&[("x-a", "d"), ("x-c", "b")]));
         assert_eq!(of(&[("x-a", "b"), ("accept", "*/*"), ("x-c", "d")]), of(&[("x-c", "d"), ("x-a", "b")]));
+    }
+
+    #[test]
+    fn a_name_that_only_begins_like_a_known_one_counts() {
+        for name in ["mcp-api-key", "sec-token", "sec-websocket-protocol", "x-forwarded-email", "x-b3-token"] {
+            assert!(!of(&[(name, "k")]).is_none(), "{name}");
+        }
+        for name in ["mcp-method", "mcp-param-region", "sec-ch-ua-mobile", "sec-websocket-key", "dpop"] {
+            assert!(of(&[(name, "k")]).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_session_is_somebody() {
+        let within = |session| of(&[("mcp-session-id", session), ("authorization", "Bearer a")]);
+        assert_ne!(within("s"), within("t"));
+        assert_ne!(of(&[("mcp-session-id", "s")]), Credential::NONE);
     }
 }

@@ -297,6 +297,22 @@ test("all pages of a list together take no longer than MCP_UPSTREAM_TIMEOUT_MS",
   await until(() => upstream.seen.filter(isList).at(-1).gone, "what was given up is given up behind too");
 });
 
+test("the list of one session refuses no call of another, and makes none repeatable", async () => {
+  await using both = await pair();
+  const { sluice, upstream } = both;
+  const who = caller();
+  const within = (session) => ({ ...who, headers: { ...who.headers, "mcp-session-id": session } });
+  upstream.respond((seen, response, next) => {
+    const isStrict = seen.headers["mcp-session-id"] === "strict";
+    upstream.tools = isStrict ? [{ ...tool("echo", { text: {}, reason: {} }), annotations: { readOnlyHint: true } }] : [ECHO];
+    return isStrict || isList(seen) ? next() : response.destroy();
+  });
+  assert.ok(ran(await call(sluice, within("strict"), "echo", { text: "x", reason: "y" })));
+  upstream.forget();
+  assert.match(text(await call(sluice, within("other"), "echo", { text: "x", reason: "y" })), /may have run/);
+  assert.equal(upstream.calls().length, 1, "it reached the server, and once");
+});
+
 describe("a list that can't be had", () => {
   const both = gateway({ MCP_UPSTREAM_TIMEOUT_MS: "700" });
   const faults = {
