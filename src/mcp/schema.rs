@@ -14,6 +14,10 @@ const LOCATION: &str = "https://sluice.invalid/arguments.json";
 const MOST_FAULTS: usize = 5;
 const MOST_LOOKED_AT: usize = 100;
 
+/// How much is told of one fault, of its place and of a name, in characters: a schema may list choices without end.
+const LONGEST_FAULT: usize = 200;
+const LONGEST_NAME: usize = 100;
+
 /// A schema that can be used.
 pub struct Schema {
     source: Value,
@@ -67,10 +71,10 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
     if !error.causes.is_empty() && !alternatives {
         return error.causes.iter().for_each(|cause| collect(cause, faults));
     }
-    let place = error.instance_location.to_string();
+    let place = cut(&error.instance_location.to_string(), LONGEST_NAME);
     let what = match &error.kind {
         ErrorKind::Required { want } => {
-            return faults.extend(want.iter().map(|name| format!("{place}/{name} is missing")))
+            return faults.extend(want.iter().map(|name| format!("{place}/{} is missing", cut(name, LONGEST_NAME))))
         }
         ErrorKind::AdditionalProperties { got } => {
             return faults
@@ -90,6 +94,7 @@ fn collect(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
         // The library's own texts for the rest show no values but those of the schema and numbers.
         other => other.to_string(),
     };
+    let what = cut(&what, LONGEST_FAULT);
     faults.push(if place.is_empty() { format!("the arguments: {what}") } else { format!("{place} {what}") });
 }
 
@@ -98,6 +103,14 @@ fn characters(count: usize) -> String {
         "1 character".to_owned()
     } else {
         format!("{count} characters")
+    }
+}
+
+/// A text, cut to so many characters.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most).and_then(|(at, _)| text.get(..at)) {
+        Some(beginning) => format!("{beginning}..."),
+        None => text.to_owned(),
     }
 }
 
@@ -154,5 +167,18 @@ mod tests {
         let tree = Schema::compile(tree).unwrap();
         assert!(tree.check("tree", &json!({"a": {"a": {"n": 1}}})).is_ok());
         assert!(tree.check("tree", &json!({"a": {"a": {"n": "x"}}})).is_err());
+    }
+
+    #[test]
+    fn what_is_told_is_short_whatever_the_schema_says() {
+        let many: Vec<_> = (0..10_000).map(|n| format!("choice {n}")).collect();
+        let long = "x".repeat(10_000);
+        let schema = json!({"required": [long], "properties": {"a": {"enum": many}, "b": {"pattern": long}}});
+        let arguments = json!({"a": "no choice", "b": "y"});
+        let text = Schema::compile(schema).unwrap().check("pick", &arguments).unwrap_err();
+        assert!(text.len() < 1_000 && text.contains("/a value must be one of 'choice 0', 'choice 1'"), "{text}");
+        let schema = Schema::compile(json!({"additionalProperties": {"$ref": "#"}, "type": "object"})).unwrap();
+        let text = schema.check("dig", &json!({long: 1})).unwrap_err();
+        assert!(text.len() < 1_000 && text.ends_with("must be of type object, not number."), "{text}");
     }
 }

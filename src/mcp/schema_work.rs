@@ -1,6 +1,7 @@
 //! How much work a check is: a schema can be short and still take for ever, where its parts refer to each other.
 //!
-//! Counted are the parts that are looked at when every reference is followed anew, as the validator does. A part that applies to what is
+//! Counted are the parts that are looked at when every reference is followed anew, as the validator does, and the values and names that
+//! are compared. A part that applies to what is
 //! within a value is counted for each level of nesting; circles that don't go deeper are found by the validator itself.
 
 use percent_encoding::percent_decode_str;
@@ -9,6 +10,9 @@ use std::collections::{HashMap, HashSet};
 
 /// What can't be counted is more than anybody wants.
 const BEYOND: u64 = u64::MAX;
+
+/// What it takes to see that no two values of an array are the same, for each of them: up to so many all pairs are compared.
+const UNIQUE: u64 = 20;
 
 /// The longest chain of parts within parts that is followed, and the most steps: beyond that it is too much in any case.
 const LONGEST_CHAIN: usize = 300;
@@ -73,7 +77,8 @@ struct Work<'s> {
 impl<'s> Work<'s> {
     fn of(&mut self, schema: &'s Value, depth: usize) -> u64 {
         let Value::Object(members) = schema else {
-            return 1;
+            // Yes or no; or the names in `dependencies`.
+            return extent(schema).1;
         };
         let part = (std::ptr::from_ref(schema), depth);
         if let Some(known) = self.known.get(&part) {
@@ -102,6 +107,8 @@ impl<'s> Work<'s> {
                 }
             }
             "allOf" | "anyOf" | "oneOf" | "dependentSchemas" | "dependencies" => self.each(value, depth),
+            "enum" | "const" | "required" | "dependentRequired" => extent(value).1,
+            "uniqueItems" => UNIQUE,
             "not" | "if" | "then" | "else" => self.of(value, depth),
             "properties" | "patternProperties" | "prefixItems" => match depth.checked_sub(1) {
                 Some(depth) => self.each(value, depth),
@@ -204,5 +211,15 @@ mod tests {
         ] {
             assert_eq!(extent(&value), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn what_a_value_is_compared_with_is_work_too() {
+        assert_eq!(work(&json!({"enum": [1, "a", {"b": [2]}]}), 0), 7);
+        assert_eq!(work(&json!({"const": [1, 2]}), 0), 4);
+        assert_eq!(work(&json!({"required": ["a", "b"]}), 1), 4);
+        assert_eq!(work(&json!({"dependentRequired": {"a": ["b", "c"], "d": []}}), 1), 6);
+        assert_eq!(work(&json!({"dependencies": {"a": ["b", "c"], "d": {}}}), 1), 5);
+        assert_eq!(work(&json!({"uniqueItems": true}), 1), 21);
     }
 }
