@@ -251,10 +251,10 @@ describe("where a request goes", () => {
     }
     for (const path of ["/limits", "/stats", "/metrics", "/healthz"]) assert.equal((await sluice.fetch(path)).status, 200, path);
     assert.deepEqual(upstream.seen, []);
-    for (const path of ["/.well-known/%2e%2e/secret", "/.well-known/..%2fsecret", "/.well-known//evil.example/x", "/.well-known/../secret"]) {
+    for (const path of ["/.well-known/%2e%2e/secret", "/.well-known/..%2fsecret", "/.well-known//evil.example/x", "/.well-known/../secret", "/.well-known/..;/secret", "/.well-known/.;/secret", "/.well-known/a;b", "/.well-known/a/.hidden"]) {
       await sluice.raw(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     }
-    for (const { url } of upstream.seen) assert.ok(url.startsWith("/.well-known/") && !/[%\\]|\.\./.test(url), url);
+    for (const { url } of upstream.seen) assert.ok(url.startsWith("/.well-known/") && !/[%\\;]|\.\.|.\/\./.test(url), url);
   });
 
   test("keeps the path that is configured, and /.well-known is at its origin's root", async () => {

@@ -86,12 +86,12 @@ impl Gateway<'_> {
         match (method, path) {
             ("POST", "/mcp") => self.post(request).await,
             // A page asks before it has a token.
-            ("OPTIONS", _) if path == "/mcp" || self.stays(path) => self.pass(method, path, None, Vec::new(), "").await,
+            ("OPTIONS", _) if path == "/mcp" || is_document(path) => self.pass(method, path, None, Vec::new(), "").await,
             ("GET" | "HEAD" | "DELETE", "/mcp") => match self.known_caller(None).await {
                 Ok(_) => self.pass(method, path, None, Vec::new(), "").await,
                 Err(refused) => self.tell(refused).await,
             },
-            ("GET" | "HEAD", _) if self.stays(path) => self.pass(method, path, None, Vec::new(), "").await,
+            ("GET" | "HEAD", _) if is_document(path) => self.pass(method, path, None, Vec::new(), "").await,
             ("GET" | "HEAD", _) => self.tell(Reply::empty(404)).await,
             _ => self.tell(Reply::empty(405).with("allow", "GET, POST, DELETE, OPTIONS")).await,
         }
@@ -198,14 +198,6 @@ impl Gateway<'_> {
         finished(response, answer.status, &headers)
     }
 
-    /// Whether a path, as the server behind will read it, is one of its documents: one with dots in it, however they are written, could
-    /// be anything.
-    fn stays(&self, path: &str) -> bool {
-        let mut url = self.upstream.url.clone();
-        url.set_path(path);
-        url.path().starts_with(WELL_KNOWN) && !path.contains(['%', '\\'])
-    }
-
     /// A request to the server behind. Nothing that the client sends changes where it goes.
     fn outgoing(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> Outgoing {
         let mut url = self.upstream.url.clone();
@@ -275,6 +267,14 @@ impl Gateway<'_> {
     }
 }
 
+/// Whether a path, as whoever stands behind will read it, is one of the documents of the server: one with dots in it, however they are
+/// written, or with parameters, which some take away before they look at the dots, could be anything.
+fn is_document(path: &str) -> bool {
+    path.strip_prefix(WELL_KNOWN).is_some_and(|rest| {
+        !rest.is_empty() && !rest.contains(['%', '\\', ';']) && !rest.split('/').any(|segment| segment.starts_with('.'))
+    })
+}
+
 /// A response with the status and the headers of the server behind.
 fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<Response> {
     let headers = Headers::new();
@@ -282,4 +282,20 @@ fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<Response> 
         headers.append(name, value)?;
     }
     Ok(response.with_headers(headers).with_status(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_could_lead_elsewhere_is_no_document() {
+        for path in ["oauth-protected-resource/mcp", "any", "a.json", "/evil.example/x"] {
+            assert!(is_document(&format!("{WELL_KNOWN}{path}")), "{path}");
+        }
+        for path in ["..;/admin", ".;/x", "a/..;x", "a;b", ".hidden", "a/../../b", "%2e%2e/a", "a\\b", ""] {
+            assert!(!is_document(&format!("{WELL_KNOWN}{path}")), "{path}");
+        }
+        assert!(!is_document("/mcp") && !is_document("/.well-known"));
+    }
 }
