@@ -12,7 +12,7 @@ pub const LONGEST_TOKEN: usize = 8 << 10;
 /// The token that a header's value carries. A header that was sent twice arrives joined by a comma, and no token has
 /// one.
 pub fn bearer(value: &str) -> Result<&str, Unidentified> {
-    let value = value.trim();
+    let value = value.trim_matches([' ', '\t']);
     let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Unidentified::NoToken);

@@ -9,7 +9,7 @@ use super::run::run;
 use super::told::Told;
 use crate::caller::identify::identify;
 use crate::caller::Caller;
-use crate::mcp::headers::Header;
+use crate::mcp::headers::{trimmed, Header};
 use crate::mcp::id::Id;
 use crate::mcp::message::{self, Body, Message, Request};
 use crate::mcp::reply::{Response, RpcError};
@@ -31,7 +31,7 @@ impl Exchange<'_> {
     pub async fn answer(&self, body: &[u8]) -> Reply {
         // 2. mcp: bytes -> messages, and by which revision each is served.
         let version = (self.header)(VERSION_HEADER);
-        let version = version.as_deref().map(str::trim);
+        let version = version.as_deref().map(trimmed);
         match message::parse(body, self.meter.config.max_batch) {
             Err(error) => Reply::rpc(&Response::without_id(error)),
             Ok(Body::One(Message::Notification { .. })) => match self.caller(None).await {

@@ -10,10 +10,16 @@ use serde_json::Value;
 /// The value of a request header; a header that came twice has both values, joined by a comma.
 pub type Header<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// A header's value without the blanks round it, which are spaces and tabs and no others (RFC 9110 section 5.5): what stands behind
+/// keeps all else.
+pub fn trimmed(value: &str) -> &str {
+    value.trim_matches([' ', '\t'])
+}
+
 /// `Mcp-Method` must be the method.
 pub fn check_method(header: Header<'_>, method: &str) -> Result<(), RpcError> {
     match header("mcp-method") {
-        Some(value) if value.trim() == method => Ok(()),
+        Some(value) if trimmed(&value) == method => Ok(()),
         Some(_) => Err(RpcError::header_mismatch("Mcp-Method does not match the body's method")),
         None => Err(RpcError::header_mismatch("Mcp-Method is missing")),
     }
@@ -24,7 +30,7 @@ pub fn check_name(header: Header<'_>, name: &str) -> Result<(), RpcError> {
     let Some(value) = header("mcp-name") else {
         return Err(RpcError::header_mismatch("Mcp-Name is missing"));
     };
-    match decode(value.trim()) {
+    match decode(trimmed(&value)) {
         Some(decoded) if decoded == name => Ok(()),
         Some(_) => Err(RpcError::header_mismatch("Mcp-Name does not match params.name")),
         None => Err(RpcError::header_mismatch("Mcp-Name can't be decoded")),
@@ -57,7 +63,7 @@ pub fn check_params(header: Header<'_>, schema: &Value, arguments: &Value) -> Re
             let same = match (value, argument) {
                 (None, Value::Null) => true,
                 (None, _) | (Some(_), Value::Null) => false,
-                (Some(value), argument) => decode(value.trim()).is_some_and(|decoded| mirrors(&decoded, argument)),
+                (Some(value), argument) => decode(trimmed(&value)).is_some_and(|decoded| mirrors(&decoded, argument)),
             };
             if !same {
                 return Err(RpcError::header_mismatch(&format!("{name} does not match the argument {property}")));
@@ -134,6 +140,18 @@ mod tests {
             assert_eq!(check_name(&with(&[("mcp-name", value)]), "echo").unwrap_err().code, -32020, "{value}");
         }
         assert_eq!(check_name(&with(&[]), "echo").unwrap_err().code, -32020);
+    }
+
+    #[test]
+    fn only_spaces_and_tabs_are_passed_over() {
+        for blank in ["\u{a0}", "\u{85}", "\u{b}", "\u{2003}"] {
+            let value = format!("echo{blank}");
+            assert_eq!(check_name(&with(&[("mcp-name", &value)]), "echo").unwrap_err().code, -32020, "{blank:?}");
+            assert_eq!(check_method(&with(&[("mcp-method", &value)]), "echo").unwrap_err().code, -32020, "{blank:?}");
+            let schema = json!({"properties": {"a": {"x-mcp-header": "A"}}});
+            let header = [("mcp-param-a", value.as_str())];
+            assert!(check_params(&with(&header), &schema, &json!({"a": "echo"})).is_err(), "{blank:?}");
+        }
     }
 
     #[test]

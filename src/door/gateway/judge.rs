@@ -3,7 +3,7 @@
 //! What is sent on is what was judged: a body or a header that another could read in another way is refused, whatever method it
 //! seems to name.
 
-use crate::mcp::headers::{check_present, Header};
+use crate::mcp::headers::{check_present, trimmed, Header};
 use crate::mcp::id::Id;
 use crate::mcp::message::{self, Body, Message, Request};
 use crate::mcp::method::{self, Method, ToolCall};
@@ -85,7 +85,7 @@ impl Post {
 pub fn judge(body: &[u8], max_batch: usize, header: Header<'_>) -> Result<Post, Box<Response>> {
     let body = message::parse_for_another(body, max_batch).map_err(without_id)?;
     let version = header(VERSION_HEADER);
-    let version = version.as_deref().map(str::trim);
+    let version = version.as_deref().map(trimmed);
     match body {
         Body::One(message) => one(message, version, header).map(|part| Post { parts: vec![part], in_batch: false }),
         Body::Batch(messages) => {
@@ -300,5 +300,11 @@ mod tests {
         assert_eq!(code(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}{}"#), -32700);
         assert_eq!(code(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\xff\"}"), -32700);
         assert_eq!(code(b"\xef\xbb\xbf{}"), -32700);
+    }
+
+    #[test]
+    fn a_version_is_read_without_spaces_and_with_all_else() {
+        let version = |value| judged(&call(json!(1)), &[("mcp-protocol-version", value)]).is_ok();
+        assert!(version(" 2025-06-18\t") && !version("2025-06-18\u{a0}"));
     }
 }
