@@ -26,6 +26,8 @@ pub struct Events {
     begun: bool,
     after_cr: bool,
     began: bool,
+    /// Whether the last id that there was names anything, and whether that counts yet.
+    has_id: bool,
     had_id: bool,
     overlooked: bool,
 }
@@ -59,7 +61,8 @@ impl Events {
         self.begun
     }
 
-    /// Whether events had ids: then a client that loses the stream comes back for the rest.
+    /// Whether events had ids: then a client that loses the stream comes back for the rest. An id counts once its event is whole, and an
+    /// empty one takes back what was said before.
     pub fn can_resume(&self) -> bool {
         self.had_id
     }
@@ -81,6 +84,7 @@ impl Events {
             let data = take(&mut self.data);
             let (typed, too_long) = (take(&mut self.typed), take(&mut self.too_long));
             self.begun = false;
+            self.had_id = self.has_id;
             self.overlooked |= too_long;
             if !typed && !too_long && !data.is_empty() {
                 each(&data);
@@ -104,7 +108,8 @@ impl Events {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.typed = !matches!(value, b"" | b"message"),
-            b"id" => self.had_id = true,
+            // One with a zero byte is none.
+            b"id" if !value.contains(&0) => self.has_id = !value.is_empty(),
             _ => {}
         }
     }
@@ -155,6 +160,14 @@ mod tests {
             assert!(messages(&[half.as_bytes()]).1.is_within_event(), "{half:?}");
         }
         assert!(messages(&[b"id: 1\ndata: a\n\n"]).1.can_resume());
+    }
+
+    #[test]
+    fn an_id_counts_once_its_event_is_whole_and_an_empty_one_takes_it_back() {
+        let resumes = |text: &str| messages(&[text.as_bytes()]).1.can_resume();
+        assert!(!resumes("id: 7\ndata: {") && !resumes("id:\ndata: a\n\n") && !resumes("id: 1\0\ndata: a\n\n"));
+        assert!(resumes("id: 7\ndata: a\n\ndata: b") && resumes("id: 7\ndata: a\n\nid: 8\ndata: b"));
+        assert!(resumes("id: 7\n\n") && !resumes("id: 7\n\nid\n\n") && resumes("id: 7\n\nid\n"));
     }
 
     #[test]

@@ -203,6 +203,27 @@ describe("a server behind that", () => {
     assert.deepEqual(messages(got), messages(whole));
   });
 
+  test("ends a stream within the first event that has an id, or takes the id back: the model is told", async () => {
+    const { sluice, upstream } = both;
+    const note = { jsonrpc: "2.0", method: "notifications/x" };
+    for (const written of ["id: 7\ndata: {", `${event(note, "7")}${event(note, "")}`]) {
+      upstream.respond(onCall((_, response) => {
+        stream(response);
+        response.write(written, () => setTimeout(() => response.destroy(), 50));
+      }));
+      const answer = await call(sluice, caller());
+      failedBehind({ ...answer, result: messages(answer.text).at(-1).result });
+    }
+  });
+
+  test("answers with an error that names no request is passed on", async () => {
+    const { sluice, upstream } = both;
+    const error = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "what?"}}';
+    upstream.respond(onCall((_, response) => json(response, error)));
+    const answer = await call(sluice, caller());
+    assert.deepEqual([answer.status, answer.text], [200, error]);
+  });
+
   test("answers after a stream's lines of any kind", async () => {
     const { sluice, upstream } = both;
     const data = JSON.stringify(result(1, "split")).replace(',"id"', ',\ndata: "id"');
