@@ -8,6 +8,7 @@ use super::credential::Credential;
 use super::pages::Pages;
 use crate::limiter::policy::SECOND;
 use std::collections::HashMap;
+use std::mem::take;
 use std::rc::Rc;
 
 /// What all catalogues may take together, in bytes of their names and schemas.
@@ -21,6 +22,9 @@ const PAUSE: u64 = 10 * SECOND;
 
 /// After how long an asking counts as lost, in microseconds: whatever happened to the request that did it, the next one asks.
 const LOST_AFTER: u64 = 15 * SECOND;
+
+/// However often the list changes, it is asked for once in so many microseconds.
+const EVERY: u64 = SECOND;
 
 /// The most clients that something is kept of.
 const MOST_CLIENTS: usize = 1_000;
@@ -56,6 +60,10 @@ struct Kept {
     failed: Option<u64>,
     /// When it was last asked for since a tool wasn't in it.
     sought: Option<u64>,
+    /// Whether the server has said that it has changed, and it wasn't asked for since then.
+    has_changed: bool,
+    /// When it was last asked for since it had changed.
+    renewed: Option<u64>,
 }
 
 /// All that is known of the tools of the server behind.
@@ -89,6 +97,12 @@ impl Catalogues {
         if lately(kept.failed, PAUSE, now) || !may_ask {
             return (false, Look::Unknown);
         }
+        if kept.has_changed && lately(kept.renewed, EVERY, now) {
+            return (false, Look::Wait);
+        }
+        if take(&mut kept.has_changed) {
+            kept.renewed = Some(now);
+        }
         kept.asking = Some(now);
         (true, Look::Wait)
     }
@@ -106,7 +120,8 @@ impl Catalogues {
     /// Keeps what was asked for, or at `now` that it can't be had. What the server has said meanwhile to have changed is old: then
     /// nobody is asking any more, and whoever waits asks again.
     pub fn settle(&mut self, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
-        if self.kept(whose, now).asking.is_some() {
+        let kept = self.kept(whose, now);
+        if kept.asking.take().is_some() && !kept.has_changed {
             self.keep(whose, catalogue, now);
         }
     }
@@ -114,10 +129,7 @@ impl Catalogues {
     fn keep(&mut self, whose: Whose<'_>, catalogue: Option<Catalogue>, now: u64) {
         match catalogue {
             Some(catalogue) if catalogue.size <= LARGEST => self.learn(whose, catalogue, now),
-            Some(_) | None => {
-                let kept = self.kept(whose, now);
-                (kept.asking, kept.failed) = (None, Some(now));
-            }
+            Some(_) | None => self.kept(whose, now).failed = Some(now),
         }
     }
 
@@ -132,10 +144,11 @@ impl Catalogues {
         }
     }
 
-    /// The server says that everything may have changed.
+    /// The server says that everything may have changed. Who is asking goes on, and nobody asks beside.
     pub fn changed(&mut self) {
         self.has_changed = true;
         self.forget();
+        self.kept.values_mut().for_each(|kept| (kept.has_changed, kept.failed) = (true, None));
     }
 
     /// Whether what others keep of a list for `whose` can be used.
@@ -148,8 +161,9 @@ impl Catalogues {
         self.has_changed = false;
     }
 
+    /// Forgets all lists, but not who is asking for one, nor when one was asked for.
     fn forget(&mut self) {
-        self.kept.clear();
+        self.kept.values_mut().for_each(|kept| kept.catalogue = None);
         self.passing = None;
     }
 
@@ -165,7 +179,9 @@ impl Catalogues {
             self.forget();
         }
         let kept = self.kept(whose, now);
-        *kept = Kept { catalogue: Some(Rc::new(catalogue)), sought: kept.sought, ..Kept::default() };
+        (kept.catalogue, kept.failed) = (Some(Rc::new(catalogue)), None);
+        // What is still on its way to whoever asked before stays old.
+        kept.has_changed &= kept.asking.is_some();
     }
 
     fn client(&self, whose: Whose<'_>) -> Client {
@@ -316,6 +332,37 @@ mod tests {
         assert!(matches!(catalogues.look(ANYBODY, Some(5), true, 7), (true, Look::Wait)), "whoever waits asks again");
         catalogues.settle(ANYBODY, list("add", 8), 8);
         assert!(knows(&mut catalogues, ANYBODY, "add", 9));
+    }
+
+    #[test]
+    fn a_list_that_changes_all_the_time_is_asked_for_one_at_a_time_and_now_and_then() {
+        let mut catalogues = Catalogues::default();
+        let asks = |catalogues: &mut Catalogues, now| catalogues.look(ANYBODY, Some(5), true, now).0;
+        assert!(asks(&mut catalogues, 5));
+        catalogues.changed();
+        assert!(!asks(&mut catalogues, 6), "one is on its way");
+        catalogues.settle(ANYBODY, list("echo", 7), 7);
+        assert!(asks(&mut catalogues, 8));
+        catalogues.changed();
+        catalogues.settle(ANYBODY, list("echo", 9), 9);
+        assert!(matches!(catalogues.look(ANYBODY, Some(5), true, 7 + EVERY), (false, Look::Wait)));
+        assert!(asks(&mut catalogues, 8 + EVERY));
+        catalogues.settle(ANYBODY, list("add", 9 + EVERY), 9 + EVERY);
+        catalogues.changed();
+        assert!(!asks(&mut catalogues, 7 + 2 * EVERY) && asks(&mut catalogues, 8 + 2 * EVERY));
+    }
+
+    #[test]
+    fn what_makes_room_stops_nobody_who_is_asking() {
+        let mut catalogues = Catalogues::default();
+        let alice = with_token("a", "alice");
+        assert!(catalogues.look(alice, None, true, 5).0);
+        for n in 0..5 {
+            learn(&mut catalogues, with_token(&n.to_string(), "b"), list(&"x".repeat(LARGEST - 100), 6), 6);
+        }
+        assert!(!catalogues.look(alice, None, true, 7).0);
+        catalogues.settle(alice, list("echo", 8), 8);
+        assert!(knows(&mut catalogues, alice, "echo", 9));
     }
 
     #[test]

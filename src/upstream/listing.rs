@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use serde_json::value::RawValue;
 use serde_json::{json, Map, Value};
 use sha2::{Digest, Sha256};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use url::Url;
 use worker::web_sys::AbortController;
@@ -29,6 +29,9 @@ thread_local! {
 
 /// How long a whole list may take at most, in milliseconds.
 const DEADLINE_MS: u32 = 10_000;
+
+/// How many lists are asked for on account of one POST at the most.
+const MOST_QUESTIONS: u32 = 2;
 
 /// How often a request that waits for a list looks, in milliseconds; and how often beyond the time that a list may take.
 const LOOK_MS: u32 = 20;
@@ -54,6 +57,8 @@ pub struct Listing {
     pub caller: String,
     /// Where Sluice itself is: what it keeps for others has an address there.
     pub own: Url,
+    /// How often it was asked for.
+    pub questions: Cell<u32>,
 }
 
 impl Listing {
@@ -81,8 +86,11 @@ impl Listing {
             let now = now_us();
             // While the server wants to be left alone it isn't asked, and nobody waits: the call is refused.
             let closed = closed_for(&self.url, self.credential).is_some();
-            let (ask, look) = CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, !closed, now));
+            let may_ask = !closed && self.questions.get() < MOST_QUESTIONS;
+            let (ask, look) =
+                CATALOGUES.with_borrow_mut(|catalogues| catalogues.look(self.whose(), since, may_ask, now));
             if ask {
+                self.questions.update(|questions| questions.saturating_add(1));
                 let listing = self.clone();
                 let is_first = since.is_none();
                 // After this request, if it must be: a client that goes away takes no list with it.

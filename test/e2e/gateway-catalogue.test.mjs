@@ -478,4 +478,22 @@ describe("a list is dropped", () => {
     upstream.tools = [tool("echo", { text: { type: "string" }, reason: { type: "string" } })];
     unfit(await call(sluice, who), "reason");
   });
+
+  test("but a list that changes whenever it is asked for is asked for twice at most on account of one call", async () => {
+    const { sluice, upstream } = both;
+    const who = caller();
+    upstream.respond((seen, response, next) => {
+      if (!isList(seen)) return next();
+      stream(response);
+      response.write(event(CHANGED));
+      response.end(event({ jsonrpc: "2.0", id: seen.messages[0].id, result: { tools: upstream.tools } }));
+    });
+    const other = caller();
+    // The stream of the client's own list says so; Sluice's own question isn't looked at for it.
+    const storm = Array.from({ length: 20 }, (_, id) => ask(sluice, other, "tools/list", undefined, `own-${id}`));
+    came(await call(sluice, who), "hello");
+    await Promise.all(storm);
+    const asked = upstream.lists().filter(({ id }) => !String(id).startsWith("own-"));
+    assert.ok(asked.length <= 2, `${asked.length}`);
+  });
 });

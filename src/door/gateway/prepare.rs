@@ -21,6 +21,7 @@ use crate::upstream::credential::Credential;
 use crate::upstream::listing::Listing;
 use crate::upstream::patience::closed_for;
 use crate::upstream::watch::{Asks, Expected};
+use std::cell::Cell;
 use std::rc::Rc;
 use worker::Context;
 
@@ -128,6 +129,7 @@ impl Gateway<'_> {
             credential: batch.credential,
             caller: batch.caller.key.name().to_owned(),
             own: self.own.clone(),
+            questions: Cell::default(),
         });
         let mut tools = match listing {
             Some(listing) => Some(Tools::new(listing, self.meter.context).await),
