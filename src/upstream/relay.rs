@@ -50,9 +50,18 @@ pub fn unseen(answer: &Answer) -> ResponseBody {
     }
 }
 
+/// The same, where `kept` lives as long as it passes.
+pub fn unseen_with<K: 'static>(answer: &mut Answer, kept: K) -> worker::Result<Response> {
+    match answer.response.stream() {
+        Ok(body) => rest(Vec::new(), body, kept),
+        // There is no body.
+        Err(_) => Response::empty(),
+    }
+}
+
 /// The rest of a body, after what was gathered of it. `kept` lives as long as it passes.
 pub fn rest<K: 'static>(gathered: Vec<u8>, body: ByteStream, kept: K) -> worker::Result<Response> {
-    let first = futures_util::stream::iter([Ok(gathered)]);
+    let first = futures_util::stream::iter((!gathered.is_empty()).then_some(Ok(gathered)));
     Response::from_stream(first.chain(body).map(move |chunk| {
         let _ = &kept;
         chunk

@@ -779,6 +779,26 @@ describe("other limits hold for the upstream's tools:", () => {
     await until(async () => refusalOf(await call(sluice, who)) === undefined, "the slot is free again");
   });
 
+  test("MCP_MAX_IN_FLIGHT, until a refusal of the server's in plain text has ended", async () => {
+    await using both = await pair({ MCP_MAX_IN_FLIGHT: "1" });
+    const { sluice, upstream } = both;
+    const end = gate();
+    upstream.respond(onCall(async (_, response) => {
+      response.writeHead(404, { "content-type": "text/plain" });
+      response.write("no ");
+      await end.promise;
+      response.end("such thing");
+    }));
+    const who = caller();
+    const init = { method: "POST", address: who.address, body: JSON.stringify(message()), headers: { ...JSON_TYPE, ...who.headers } };
+    const response = await sluice.fetch("/mcp", init);
+    assert.equal(refusalOf(await call(sluice, who))?.reason, "busy");
+    end.resolve();
+    assert.deepEqual([response.status, await response.text()], [404, "no such thing"]);
+    upstream.respond(undefined);
+    await until(async () => refusalOf(await call(sluice, who)) === undefined, "the slot is free again");
+  });
+
   test("max_in_flight of one tool", async () => {
     await using both = await pair({ MCP_TOOLS: { render: { max_in_flight: 1, poll_seconds: 7 } } });
     const { sluice, upstream } = both;

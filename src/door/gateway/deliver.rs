@@ -75,7 +75,7 @@ impl Gateway<'_> {
                 Gathered::Broken => relay::ENDED_EARLY.to_owned(),
             },
             _ if (400..500).contains(&answer.status) && ours.is_empty() => {
-                return finished(Response::from_body(relay::unseen(&answer))?, answer.status, &headers);
+                return finished(relay::unseen_with(&mut answer, watch)?, answer.status, &headers);
             }
             _ => outcome::no_answer(&answer),
         };
