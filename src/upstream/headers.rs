@@ -22,6 +22,9 @@ const HOP_BY_HOP: [&str; 10] = [
     "expect",
 ];
 
+/// What a Connection header can't make so: a request is judged by these (and those of MCP), and an answer read.
+const END_TO_END: [&str; 3] = ["accept", "authorization", "content-type"];
+
 /// What the runtime makes anew for each request and answer.
 const MADE_ANEW: [&str; 4] = ["host", "content-length", "content-encoding", "accept-encoding"];
 
@@ -92,7 +95,8 @@ fn is_dropped(name: &str, named: &[String]) -> bool {
 /// The headers that a Connection header makes hop-by-hop.
 fn named_by_connection(headers: &Pairs) -> Vec<String> {
     let values = headers.iter().filter(|(name, _)| name == "connection").map(|(_, value)| value);
-    values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect()
+    let names = values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase());
+    names.filter(|name| !END_TO_END.contains(&name.as_str()) && !name.starts_with("mcp-")).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +137,8 @@ mod tests {
         ];
         let kept = pairs(&[("accept", "text/event-stream"), ("mcp-session-id", "s")]);
         assert_eq!(sent(&headers, &Auth::Forward, None), kept);
+        let judged = [("connection", "content-type, Mcp-Protocol-Version"), ("content-type", "application/json")];
+        assert_eq!(sent(&judged, &Auth::Forward, None), pairs(&[("content-type", "application/json")]));
         let back = pairs(&[("connection", "x-once"), ("x-once", "1"), ("content-encoding", "gzip"), ("etag", "e")]);
         assert_eq!(come_back(&back, &Auth::None), pairs(&[("etag", "e")]));
     }

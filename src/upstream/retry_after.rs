@@ -8,15 +8,29 @@ const LONGEST: u64 = 3_600 * SECOND;
 
 /// The pause that a header's value asks for at `now`, in microseconds; None when it says nothing that can be read.
 pub fn pause(value: &str, now: u64) -> Option<u64> {
-    let value = value.trim();
-    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+    let value = once(value);
+    // No standard has parts of a second; some servers do.
+    let (whole, part) = value.split_once('.').unwrap_or((&value, "0"));
+    if [whole, part].iter().all(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())) {
         // More seconds than can be counted are a long time, too.
-        let seconds = value.parse::<u64>().unwrap_or(u64::MAX);
-        return Some(seconds.saturating_mul(SECOND).min(LONGEST));
+        let seconds = whole.parse::<u64>().unwrap_or(u64::MAX);
+        let more = u64::from(part.bytes().any(|byte| byte != b'0'));
+        return Some(seconds.saturating_add(more).saturating_mul(SECOND).min(LONGEST));
     }
-    let date = httpdate::parse_http_date(value).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let date = httpdate::parse_http_date(&value).ok()?.duration_since(UNIX_EPOCH).ok()?;
     let at = date.as_secs().saturating_mul(SECOND);
     Some(at.saturating_sub(now).min(LONGEST))
+}
+
+/// A value that two headers agree on, which arrive joined by a comma. (Most dates have a comma of their own.)
+fn once(value: &str) -> String {
+    let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+    let all = [1, 2].into_iter().find_map(|size| {
+        let mut values = parts.chunks(size);
+        let first = values.next()?;
+        values.all(|other| other == first).then(|| first.join(", "))
+    });
+    all.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -46,8 +60,17 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_second_is_a_whole_one_and_what_is_said_twice_is_said_once() {
+        assert_eq!(pause("7.5", NOW), Some(8 * SECOND));
+        assert_eq!(pause("7.000", NOW), Some(7 * SECOND));
+        assert_eq!(pause("7, 7", NOW), Some(7 * SECOND));
+        let date = "Sun, 06 Nov 1994 08:49:47 GMT";
+        assert_eq!(pause(&format!("{date}, {date}"), NOW), Some(10 * SECOND));
+    }
+
+    #[test]
     fn what_cant_be_read_says_nothing() {
-        for value in ["", "soon", "-1", "1.5", "7, 8", "1 s"] {
+        for value in ["", "soon", "-1", "1.", ".5", "1.5.2", ",", "7, 8", "1 s"] {
             assert_eq!(pause(value, NOW), None, "{value}");
         }
     }

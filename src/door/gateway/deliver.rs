@@ -56,7 +56,9 @@ impl Gateway<'_> {
                         let failed = watch.ended_early(relay::ENDED_EARLY);
                         return self.tell_all(ours.into_iter().chain(failed).collect(), batch, told).await;
                     }
-                    let is_answer = watch.is_complete() || !(200..300).contains(&answer.status);
+                    let is_answer = watch.is_complete()
+                        || !(200..300).contains(&answer.status)
+                        || outcome::is_nameless_error(&whole);
                     if !is_answer && !batch.in_batch {
                         let failed = watch.ended_early(&outcome::no_answer(&answer));
                         return self.tell_all(failed, batch, told).await;

@@ -307,4 +307,17 @@ mod tests {
         let version = |value| judged(&call(json!(1)), &[("mcp-protocol-version", value)]).is_ok();
         assert!(version(" 2025-06-18\t") && !version("2025-06-18\u{a0}"));
     }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused_whatever_it_is() {
+        let ping = |levels: usize| {
+            let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            judge(
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{nested}}}}}"#).as_bytes(),
+                10,
+                &|_| None,
+            )
+        };
+        assert!(ping(125).is_ok() && ping(126).is_err());
+    }
 }

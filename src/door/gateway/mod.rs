@@ -86,7 +86,9 @@ impl Gateway<'_> {
         match (method, path) {
             ("POST", "/mcp") => self.post(request).await,
             // A page asks before it has a token.
-            ("OPTIONS", _) if path == "/mcp" || is_document(path) => self.pass(method, path, None, Vec::new(), "").await,
+            ("OPTIONS", _) if path == "/mcp" || is_document(path) => {
+                self.pass(method, path, None, Vec::new(), "").await
+            }
             ("GET" | "HEAD" | "DELETE", "/mcp") => match self.known_caller(None).await {
                 Ok(_) => self.pass(method, path, None, Vec::new(), "").await,
                 Err(refused) => self.tell(refused).await,

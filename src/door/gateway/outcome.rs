@@ -3,6 +3,7 @@
 use crate::mcp::reply::Response;
 use crate::upstream::client::{Answer, Lost};
 use serde_json::value::RawValue;
+use serde_json::Value;
 
 /// What a lost answer comes to: an HTTP status, and a text for whoever waits for it.
 pub fn lost(lost: Lost) -> (u16, &'static str) {
@@ -14,13 +15,15 @@ pub fn lost(lost: Lost) -> (u16, &'static str) {
     }
 }
 
-/// The same for a call. What can't be told from a call that ran is said.
+/// The same for a call. None of these can be told from a call that ran.
 pub fn lost_call(fault: Lost) -> String {
-    let (_, text) = lost(fault);
-    match fault {
-        Lost::Timeout | Lost::Connection => format!("{text} The call may have run."),
-        Lost::Redirect | Lost::Status => text.to_owned(),
-    }
+    format!("{} The call may have run.", lost(fault).1)
+}
+
+/// Whether a body is the error of a server that doesn't know which request it answers (JSON-RPC 2.0 section 5).
+pub fn is_nameless_error(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body)
+        .is_ok_and(|body| body.get("id") == Some(&Value::Null) && body.get("error").is_some_and(Value::is_object))
 }
 
 /// What is told of an answer that is none in MCP.
@@ -53,7 +56,7 @@ pub fn together(ours: &[Response], theirs: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::mcp::id::Id;
-    use serde_json::{json, Value};
+    use serde_json::json;
 
     fn ours() -> Vec<Response> {
         let id = Id::new(&RawValue::from_string("1".to_owned()).unwrap()).unwrap();
@@ -74,10 +77,21 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_run_is_said_and_what_cant_have_isnt() {
+    fn that_a_call_may_have_run_is_said() {
         assert!(lost_call(Lost::Timeout).ends_with("in time. The call may have run."));
         assert!(lost_call(Lost::Connection).ends_with("lost. The call may have run."));
-        assert!(lost_call(Lost::Redirect).ends_with("isn't followed."));
+        assert!(lost_call(Lost::Redirect).ends_with("isn't followed. The call may have run."));
+        assert!(lost_call(Lost::Status).ends_with("doesn't have. The call may have run."));
         assert_eq!([Lost::Timeout, Lost::Connection, Lost::Redirect].map(|fault| lost(fault).0), [504, 502, 502]);
+    }
+
+    #[test]
+    fn an_error_that_names_no_request_is_told_from_what_is_no_answer() {
+        assert!(is_nameless_error(br#"{"id":null,"error":{"code":-32700}}"#));
+        for body in
+            [r#"{"error":{}}"#, r#"{"id":2,"error":{}}"#, r#"{"id":null,"result":{}}"#, r#"{"id":null,"error":7}"#, "{"]
+        {
+            assert!(!is_nameless_error(body.as_bytes()), "{body}");
+        }
     }
 }
