@@ -16,7 +16,8 @@ function internalError() {
   return Response.json({ jsonrpc: "2.0", error }, { status: 500 });
 }
 
-const isStream = ({ body, headers }) => body && /^\s*text\/event-stream/i.test(headers.get("content-type"));
+// A body is only looked at where it is a stream: the runtime makes an object of it.
+const isStream = (response) => /^\s*text\/event-stream/i.test(response.headers.get("content-type")) && response.body !== null;
 
 /**
  * An answer that is streamed goes on when the guard is done, so it is watched from outside: the stream of a broken instance would never
