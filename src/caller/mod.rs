@@ -67,6 +67,12 @@ impl CallerKey {
         let first = Sha256::digest(self.name.as_bytes()).first().copied().unwrap_or_default();
         char::from_digit(u32::from(first >> 4), 16).unwrap_or('0')
     }
+
+    /// Which of `count` equal groups of callers, counted from 0.
+    pub fn nth_of(&self, count: u64) -> u64 {
+        let [.., a, b, c, d] = Sha256::digest(self.name.as_bytes()).0;
+        u64::from(u32::from_be_bytes([a, b, c, d])).checked_rem(count).unwrap_or_default()
+    }
 }
 
 /// A caller that was identified.
@@ -97,6 +103,16 @@ mod tests {
         // printf address:192.0.2.1 | sha256sum
         assert_eq!(group("address:192.0.2.1"), '6');
         assert_eq!(group("address:192.0.2.2"), '0');
+    }
+
+    #[test]
+    fn callers_are_spread_evenly_over_groups_and_stay_in_theirs() {
+        let nth = |caller: u32| CallerKey { name: format!("address:{caller}"), kind: CallerKind::Address }.nth_of(4);
+        let mut sizes = [0; 4];
+        (0..4_000).for_each(|caller| sizes[nth(caller) as usize] += 1);
+        assert!(sizes.iter().all(|size| (900..1_100).contains(size)), "{sizes:?}");
+        assert_eq!(nth(7), nth(7));
+        assert_eq!(CallerKey { name: "x".into(), kind: CallerKind::Address }.nth_of(0), 0);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use crate::caller::{Caller, CallerKind};
 use crate::config::limits::Limits;
 use crate::config::Config;
 use crate::limiter::admit::{Shared, Whose};
+use crate::limiter::policy::Policy;
+use crate::limiter::shards;
 use crate::limiter::standing::bucket_item;
 use serde_json::Value;
 
@@ -30,7 +32,13 @@ impl Subject {
     /// What `config` says of `caller`.
     pub fn new(caller: &Caller, config: &Config) -> Self {
         let everybody = Self { limits: config.limits, whose: Whose::Caller, shared: None, unknown_plan: false };
-        let share = |name, whose, bucket: Option<_>| bucket.map(|bucket| Shared { name, whose, bucket });
+        let burst = config.limits.bucket.map_or(0, |bucket| bucket.capacity());
+        let share = |name, whose, bucket: Option<Policy>| {
+            let bucket = bucket?;
+            let count = shards::count(bucket, burst);
+            let shard = (count > 1).then(|| caller.key.nth_of(count));
+            Some(Shared { name, shard, whose, bucket: shards::share(bucket, count) })
+        };
         if caller.key.is(CallerKind::Shared) {
             let limits = Limits { bucket: config.anonymous_bucket, ..Limits::default() };
             return Self { limits, whose: Whose::Anonymous, ..everybody };
@@ -59,6 +67,7 @@ impl Subject {
 mod tests {
     use super::*;
     use crate::caller::{address, name};
+    use crate::limiter::policy::TOKEN;
     use serde_json::json;
 
     fn config(vars: Value) -> Config {
@@ -89,7 +98,7 @@ mod tests {
         let anonymous = Caller::plain(name::anonymous(address::from_header(Some("192.0.2.1"))));
         let (subject, config) = holds(&anonymous, json!({}));
         let bucket = config.anonymous_bucket.unwrap();
-        assert_eq!(subject.shared, Some(Shared { name: "anonymous", whose: Whose::Anonymous, bucket }));
+        assert_eq!(subject.shared, Some(Shared { name: "anonymous", shard: None, whose: Whose::Anonymous, bucket }));
         assert_eq!((subject.limits, subject.whose), (config.limits, Whose::Caller));
         assert_eq!(subject.shared_item().unwrap(), r#""anonymous";q=30;w=5"#);
         let (alone, _) = holds(&Caller::plain(name::shared()), json!({}));
@@ -103,8 +112,13 @@ mod tests {
         let caller = Caller { unverified: true, ..token(json!({})) };
         let (subject, config) = holds(&caller, json!({}));
         let bucket = config.shared_bucket.unwrap();
-        assert_eq!(subject.shared, Some(Shared { name: "shared", whose: Whose::Shared, bucket }));
+        assert_eq!(subject.shared, Some(Shared { name: "shared", shard: None, whose: Whose::Shared, bucket }));
         assert_eq!(holds(&caller, json!({"MCP_RATE_LIMIT_SHARED": "0"})).0.shared, None);
+        let (split, _) = holds(&caller, json!({"MCP_RATE_LIMIT_SHARED": "2000"}));
+        let shared = split.shared.unwrap();
+        assert_eq!((shared.bucket.refill(), shared.bucket.capacity_tokens()), (500 * TOKEN, 1_000));
+        assert_eq!(shared.object(), format!("shared:{}", caller.key.nth_of(4)));
+        assert_eq!(split.shared_item().unwrap(), r#""shared";q=1000;w=2"#);
     }
 
     #[test]

@@ -61,12 +61,21 @@ pub struct Admission<'a> {
 /// A bucket that many callers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Its object, and what header fields call it.
+    /// What header fields call it.
     pub name: &'static str,
+    /// Which of its shards the caller meets, where it has several.
+    pub shard: Option<u64>,
     /// Whose it is.
     pub whose: Whose,
-    /// Its numbers.
+    /// Its numbers, or those of the shard.
     pub bucket: Policy,
+}
+
+impl Shared {
+    /// The name of its object.
+    pub fn object(&self) -> String {
+        self.shard.map_or_else(|| self.name.to_owned(), |shard| format!("{}:{shard}", self.name))
+    }
 }
 
 /// Whose limit it is.
@@ -163,11 +172,11 @@ pub fn forget(name: &str) {
 /// Asks one object after the other, until one refuses. Until then whatever was taken is on the list of what goes back.
 async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], outcome: &mut Outcome) {
     let (mut shared_standing, mut heard) = (None, None);
-    if let Some(Shared { name, whose, bucket }) = admission.shared {
-        let asked = Question { id: Some(random_id()), ..Question::new(bucket, admission.cost) };
-        let answer = ask_one(env, admission, (name, &asked), whose, outcome).await;
+    if let Some(shared) = admission.shared {
+        let asked = Question { id: Some(random_id()), ..Question::new(shared.bucket, admission.cost) };
+        let answer = ask_one(env, admission, (&shared.object(), &asked), shared.whose, outcome).await;
         let owed = answer.map(|answer| Debt { owed: answer.debt, at: answer.at });
-        shared_standing = owed.map(|owed| Standing::of_bucket(name, owed, bucket));
+        shared_standing = owed.map(|owed| Standing::of_bucket(shared.name, owed, shared.bucket));
     }
     if outcome.ruling == Ruling::Runs && !limits.is_empty() {
         let sent = now_us();

@@ -2,7 +2,7 @@
 //!
 //! `policy.rs` and `bucket.rs` are the arithmetic of the token bucket, `give_back.rs` its reverse, `quota.rs` counts calls in
 //! windows, `slots.rs` calls that run, `session.rs` those of one session with a server behind, and `spacing.rs` keeps calls
-//! apart. `allowance.rs` finds what each of several limits says, and `decision.rs` charges what all admit, on what `row.rs`
+//! apart, and `shards.rs` splits what too many share. `allowance.rs` finds what each of several limits says, and `decision.rs` charges what all admit, on what `row.rs`
 //! stores; `returns.rs` takes back, `operator.rs` is what the operator may decide for one caller, and `alarm.rs` cleans up.
 //! `question.rs` and `answer.rs` are what front and object say to each other, `demand.rs` is what calls ask for, `memory.rs`
 //! what an isolate remembers, `standing.rs` what clients are told. All of these are pure. `object.rs` is the Durable Object,
@@ -26,6 +26,7 @@ pub mod quota;
 pub mod returns;
 pub mod row;
 pub mod session;
+pub mod shards;
 pub mod slots;
 pub mod spacing;
 pub mod standing;

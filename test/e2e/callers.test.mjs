@@ -122,6 +122,19 @@ test("callers without a token, all as one, have that one bucket alone", async ()
   assert.equal(refused.headers.get("ratelimit-policy"), '"tools-call";q=10;w=10000');
 });
 
+test("a bucket that gives more than an object can be asked for is several", async () => {
+  await using sluice = await start({
+    vars: { MCP_RATE_LIMIT: "0", MCP_CALLER: "token", MCP_TOKEN_UNVERIFIED: "digest", MCP_RATE_LIMIT_SHARED: "2000", MCP_RATE_LIMIT_BURST: "10" },
+  });
+  const answers = await atOnce(60, (index) => callBy(sluice, `somebody-${index}`));
+  assert.equal(countRan(answers), 60);
+  assert.equal(answers[0].headers.get("ratelimit-policy"), '"shared";q=1000;w=2', "a caller meets one of four");
+  const names = new Set(["shared:0", "shared:1", "shared:2", "shared:3"]);
+  const ids = await Promise.all([...names].map((name) => sluice.id(name)));
+  const objects = await sluice.objects();
+  assert.deepEqual(objects.map(String).sort(), ids.sort(), "these, and no others");
+});
+
 test("rotating unverified tokens: the bucket that they share holds, and makes no objects beyond it", async () => {
   await using sluice = await start({
     vars: { ...SLOW, MCP_CALLER: "token", MCP_TOKEN_UNVERIFIED: "digest", MCP_RATE_LIMIT_SHARED: "0.001", MCP_RATE_LIMIT_BURST: "10" },
