@@ -65,7 +65,7 @@ export function page(results, { rounds, seconds }) {
 autocannon sends from 200 callers over loopback, and takes one of the cores. Each figure is the median of ${rounds} alternating rounds of ${seconds} s.
 Machines differ, and runs do: only what was measured side by side can be compared.
 
-- **ours**: the shipped build.
+- **ours**: the shipped build. (Without the flood gate, whose binding plain workerd doesn't have.)
 - **peer**: what is written today: Cloudflare's \`agents\` (\`createMcpHandler\`), the official SDK, and an object that stores its bucket and sets its alarm on each call.
 - **floor**: the least that does the job: JavaScript that parses the body, asks an object by RPC, and writes one value.
 - **hello**, **parse**: a constant; and a constant after the body was parsed.
@@ -87,7 +87,8 @@ ${added(measured)}
 
 ## What an admitted call asks of its object's storage
 
-Once the object is there, as it is billed: an alarm that is set is a row written.
+Once the object is there and something is owed all the time, as it is billed: an alarm that is set is a row written. What an alarm does when it goes
+off is in docs/scale.md.
 
 ${storage(operations)}
 

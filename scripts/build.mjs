@@ -30,7 +30,7 @@ function* files(path) {
   else for (const name of readdirSync(path).sort()) yield* files(join(path, name));
 }
 
-// The hash of names and contents. The guard round the entry is bundled later, so it isn't an input here.
+// The hash of names and contents. What is JavaScript is bundled later, so it isn't an input here.
 function hash(extra) {
   const sum = createHash("sha256");
   const seen = new Set();

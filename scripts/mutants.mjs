@@ -10,10 +10,10 @@ const VERSION = "27.1.0";
 const ROOMS = [
   ...[
     ...["alarm", "allowance", "answer", "bucket", "decision", "demand", "give_back", "memory"],
-    ...["policy", "question", "operator", "quota", "returns", "row", "session", "slots", "spacing", "standing"],
+    ...["object", "operator", "policy", "question", "quota", "returns", "row", "session", "shards", "slots", "spacing", "standing"],
   ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/refusal/**", "src/config/**", "src/tools/arguments.rs"],
-  ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "pages", "passing", "retry_after"].map(
+  ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "kept", "pages", "passing", "retry_after"].map(
     (room) => `src/upstream/${room}.rs`,
   ),
   ...["src/door/gateway/judge.rs", "src/door/gateway/outcome.rs", "src/door/media.rs"],

@@ -19,7 +19,8 @@ pub async fn read(request: &Incoming, limit: usize) -> Result<Vec<u8>, Reply> {
     let announced = announced.and_then(|length| length.parse::<usize>().ok());
     // The runtime takes no more than was announced. Read at once, a body costs a third of what it does in parts.
     if announced.is_some_and(|length| length <= limit) {
-        return request.bytes().await.map_err(|_| ended_early());
+        let body = request.bytes().await.map_err(|_| ended_early())?;
+        return if body.len() > limit { Err(too_large(limit)) } else { Ok(body) };
     }
     // A request without a body has no stream.
     let Some(mut stream) = request.stream() else {

@@ -1,8 +1,10 @@
 //! A client's request, as it came: read from the runtime piece by piece, since each piece is a step across the border.
 
 use crate::upstream::headers::Pairs;
+use worker::js_sys::futures::JsFuture;
+use worker::js_sys::Uint8Array;
 use worker::web_sys::{self, AbortSignal};
-use worker::{ByteStream, Error, Headers, Response, Result};
+use worker::{ByteStream, Headers, Response, ResponseBody, Result};
 
 /// What is asked.
 pub struct Incoming {
@@ -43,15 +45,15 @@ impl Incoming {
 
     /// The body, at once.
     pub async fn bytes(&self) -> Result<Vec<u8>> {
-        let buffer = worker::js_sys::futures::JsFuture::from(self.request.array_buffer()?).await?;
-        Ok(worker::js_sys::Uint8Array::new(&buffer).to_vec())
+        let buffer = JsFuture::from(self.request.array_buffer()?).await?;
+        Ok(Uint8Array::new(&buffer).to_vec())
     }
 
     /// The body, part by part; None when there is none.
     pub fn stream(&self) -> Option<ByteStream> {
         let body = self.request.body()?;
         // A response is what the crate makes such a stream of.
-        let mut whole = Response::from_body(worker::ResponseBody::Stream(body)).ok()?;
-        whole.stream().map_err(|error: Error| error).ok()
+        let mut whole = Response::from_body(ResponseBody::Stream(body)).ok()?;
+        whole.stream().ok()
     }
 }

@@ -90,3 +90,52 @@ fn read(row: Option<&str>) -> Result<Option<Row>, String> {
         row => Ok(row),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::step::Stored;
+
+    const NOW: u64 = 1_796_000_000_000_000;
+    const QUESTION: &str = r#"{"cost":1000000,"capacity":30000000,"refill":500000}"#;
+    const ROW: &str = r#"{"debt":1000000,"at":1796000000000000,"refill":500000,"alarm":1796000002000000}"#;
+
+    #[test]
+    fn the_first_question_writes_a_row_and_sets_the_alarm_and_the_next_writes_alone() {
+        let first = step(QUESTION, None, NOW).unwrap();
+        assert_eq!(first.stored, Stored::Written(ROW.to_owned(), Some(NOW + 2_000_000)));
+        assert_eq!(first.answer, r#"{"admitted":true,"debt":1000000,"at":1796000000000000,"wait":0,"rows":2}"#);
+        let Stored::Written(row, alarm) = step(QUESTION, Some(ROW), NOW).unwrap().stored else { panic!("kept") };
+        assert!(row.starts_with(r#"{"debt":2000000,"#) && alarm.is_none(), "{row} {alarm:?}");
+    }
+
+    #[test]
+    fn what_cant_be_read_changes_nothing_and_says_so() {
+        for (message, row, fault) in [
+            ("", None, "the message can't be read"),
+            (r#"{"cost":1,"capacity":0,"refill":5}"#, None, "the question's policy is impossible"),
+            (QUESTION, Some("{"), "the stored row can't be read"),
+            (QUESTION, Some(r#"{"debt":1,"at":2,"refill":0}"#), "the stored row is impossible"),
+        ] {
+            let told = step(message, row, NOW).unwrap_err();
+            assert!(told.starts_with(fault), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_row_goes_with_the_alarm_or_when_the_operator_clears_it() {
+        for gone in [alarm(Some("{"), NOW), step(r#""clear""#, Some("{"), NOW)] {
+            let gone = gone.unwrap();
+            assert_eq!((gone.stored, gone.unreadable.is_some()), (Stored::Deleted, true));
+        }
+        assert!(step(r#""show""#, Some("{"), NOW).is_err());
+    }
+
+    #[test]
+    fn an_alarm_deletes_what_is_at_rest_and_comes_again_for_the_rest() {
+        assert_eq!(alarm(None, NOW).unwrap().stored, Stored::Kept);
+        assert_eq!(alarm(Some(ROW), NOW + 2_000_000).unwrap().stored, Stored::Deleted);
+        let early = alarm(Some(ROW), NOW).unwrap().stored;
+        assert_eq!(early, Stored::Written(ROW.to_owned(), Some(NOW + 2_000_000)));
+    }
+}

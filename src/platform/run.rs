@@ -29,12 +29,12 @@ thread_local! {
 }
 
 /// Wakes one task.
-struct Alarm {
+struct Wakeup {
     id: u64,
     is_woken: AtomicBool,
 }
 
-impl Wake for Alarm {
+impl Wake for Wakeup {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::Relaxed);
         let Some(Task { future, done }) = TASKS.with_borrow_mut(|tasks| tasks.remove(&self.id)) else {
@@ -48,8 +48,8 @@ impl Wake for Alarm {
 /// Starts a future. What it comes to, or a promise of that when it has to wait.
 pub fn run(future: impl Future<Output = JsValue> + 'static) -> JsValue {
     let id = NEXT.replace(NEXT.get().wrapping_add(1));
-    let alarm = Arc::new(Alarm { id, is_woken: AtomicBool::new(true) });
-    if let Some(result) = go_on(&alarm, Box::pin(future), None) {
+    let wakeup = Arc::new(Wakeup { id, is_woken: AtomicBool::new(true) });
+    if let Some(result) = go_on(&wakeup, Box::pin(future), None) {
         return result;
     }
     Promise::new(&mut |done, _| {
@@ -63,9 +63,9 @@ pub fn run(future: impl Future<Output = JsValue> + 'static) -> JsValue {
 }
 
 /// As far as it goes without waiting.
-fn go_on(alarm: &Arc<Alarm>, mut future: Running, done: Option<Function>) -> Option<JsValue> {
-    let waker = Waker::from(Arc::clone(alarm));
-    while alarm.is_woken.swap(false, Ordering::Relaxed) {
+fn go_on(wakeup: &Arc<Wakeup>, mut future: Running, done: Option<Function>) -> Option<JsValue> {
+    let waker = Waker::from(Arc::clone(wakeup));
+    while wakeup.is_woken.swap(false, Ordering::Relaxed) {
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             match done {
                 // Nothing that resolves a promise throws.
@@ -75,6 +75,6 @@ fn go_on(alarm: &Arc<Alarm>, mut future: Running, done: Option<Function>) -> Opt
             return None;
         }
     }
-    TASKS.with_borrow_mut(|tasks| tasks.insert(alarm.id, Task { future, done }));
+    TASKS.with_borrow_mut(|tasks| tasks.insert(wakeup.id, Task { future, done }));
     None
 }

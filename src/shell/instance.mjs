@@ -13,6 +13,9 @@ const mark = () => globalThis.__worker_init_state;
 /** Those in flight, each a function that tells one of them that the instance is broken. */
 const inFlight = new Set();
 
+/** No more are told: who was cut off by the runtime never says that it is over. */
+const MOST_IN_FLIGHT = 10_000;
+
 function broken() {
   mark().criticalError = true;
   for (const tell of inFlight) tell();
@@ -51,6 +54,7 @@ export function call(name, context, env, ...args) {
 export function whenBroken() {
   let tell;
   const lost = new Promise((resolve) => (tell = () => resolve(undefined)));
+  if (inFlight.size >= MOST_IN_FLIGHT) inFlight.delete(inFlight.values().next().value);
   inFlight.add(tell);
   return { lost, end: () => inFlight.delete(tell) };
 }

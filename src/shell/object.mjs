@@ -21,7 +21,7 @@ export function objects({ step, alarm }) {
     }
 
     alarm() {
-      return this.#do(alarm);
+      return alarm && this.#do(alarm);
     }
 
     // Rust tells what to answer; the row to write, or null when all is to be deleted; and in milliseconds since 1970 when the alarm is
@@ -36,8 +36,9 @@ export function objects({ step, alarm }) {
       }
       const [answer, row, at] = call(step, this.ctx, this.env, ...message, this.#row, Date.now());
       if (row === null) {
+        const deleted = storage.deleteAll();
         this.#row = undefined;
-        return storage.deleteAll().then(() => answer);
+        return deleted.then(() => answer);
       }
       if (row !== undefined) {
         storage.kv.put(KEY, row);

@@ -24,3 +24,31 @@ pub fn step(message: &str, row: Option<&str>) -> Result<Step, String> {
     }
     told.writing(&sum, None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::step::Stored;
+
+    fn counted() -> String {
+        let mut counts = Counts::default();
+        counts.ran("echo", false);
+        serde_json::to_string(&counts).unwrap()
+    }
+
+    #[test]
+    fn counts_are_added_up_and_an_empty_message_only_asks() {
+        let Stored::Written(once, None) = step(&counted(), None).unwrap().stored else { panic!("not written") };
+        let twice = step(&counted(), Some(&once)).unwrap();
+        let asked = step("{}", Some(&once)).unwrap();
+        assert_eq!((asked.stored, asked.answer), (Stored::Kept, once.clone()));
+        assert_ne!(twice.answer, once);
+        assert!(step("[", Some(&once)).is_err());
+    }
+
+    #[test]
+    fn after_a_row_that_cant_be_read_counting_goes_on_from_nothing() {
+        let anew = step(&counted(), Some("{")).unwrap();
+        assert_eq!((anew.answer == step(&counted(), None).unwrap().answer, anew.unreadable.is_some()), (true, true));
+    }
+}

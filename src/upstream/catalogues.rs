@@ -5,10 +5,9 @@
 
 use super::catalogue::{Catalogue, Page};
 use super::credential::Credential;
+use super::kept::{Kept, Look};
 use super::pages::Pages;
-use crate::limiter::policy::SECOND;
 use std::collections::HashMap;
-use std::mem::take;
 use std::rc::Rc;
 
 /// What all catalogues may take together, in bytes of their names and schemas.
@@ -16,15 +15,6 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// What a single one may take, in bytes.
 pub const LARGEST: usize = 2 << 20;
-
-/// For how long nobody asks again for a list that couldn't be had or didn't have a tool, in microseconds.
-const PAUSE: u64 = 10 * SECOND;
-
-/// After how long an asking counts as lost, in microseconds: whatever happened to the request that did it, the next one asks.
-const LOST_AFTER: u64 = 15 * SECOND;
-
-/// However often the list changes, it is asked for once in so many microseconds.
-const EVERY: u64 = SECOND;
 
 /// The most clients that something is kept of.
 const MOST_CLIENTS: usize = 1_000;
@@ -40,31 +30,6 @@ pub struct Whose<'a> {
 
 /// Whose catalogue it is. The caller is empty where lists don't depend on who asks.
 type Client = (Credential, String);
-
-/// What a look at the catalogues came to.
-pub enum Look {
-    /// This is the one.
-    Known(Rc<Catalogue>),
-    /// It is being asked for: look again.
-    Wait,
-    /// It can't be had.
-    Unknown,
-}
-
-#[derive(Default)]
-struct Kept {
-    catalogue: Option<Rc<Catalogue>>,
-    /// Since when it is being asked for.
-    asking: Option<u64>,
-    /// When that last failed.
-    failed: Option<u64>,
-    /// When it was last asked for since a tool wasn't in it.
-    sought: Option<u64>,
-    /// Whether the server has said that it has changed, and it wasn't asked for since then.
-    has_changed: bool,
-    /// When it was last asked for since it had changed.
-    renewed: Option<u64>,
-}
 
 /// All that is known of the tools of the server behind.
 #[derive(Default)]
@@ -83,38 +48,12 @@ impl Catalogues {
     /// Looks for a catalogue at `now`: at first for any that is good, with `since` for one that was learnt then or later. The first
     /// value says whether to ask for it, which it does only where the one who looks may.
     pub fn look(&mut self, whose: Whose<'_>, since: Option<u64>, may_ask: bool, now: u64) -> (bool, Look) {
-        let kept = self.kept(whose, now);
-        if let Some(catalogue) = &kept.catalogue {
-            // Who waited for it takes it whatever it says of its age.
-            let fits = since.map_or_else(|| catalogue.is_good(now), |since| catalogue.learnt >= since);
-            if fits {
-                return (false, Look::Known(Rc::clone(catalogue)));
-            }
-        }
-        if lately(kept.asking, LOST_AFTER, now) {
-            return (false, Look::Wait);
-        }
-        if lately(kept.failed, PAUSE, now) || !may_ask {
-            return (false, Look::Unknown);
-        }
-        if kept.has_changed && lately(kept.renewed, EVERY, now) {
-            return (false, Look::Wait);
-        }
-        if take(&mut kept.has_changed) {
-            kept.renewed = Some(now);
-        }
-        kept.asking = Some(now);
-        (true, Look::Wait)
+        self.kept(whose, now).look(since, may_ask, now)
     }
 
     /// Whether a tool that isn't in the catalogue is worth asking for a newer one at `now`: names can be made up without end.
     pub fn seek(&mut self, whose: Whose<'_>, now: u64) -> bool {
-        let kept = self.kept(whose, now);
-        let seek = !lately(kept.sought, PAUSE, now);
-        if seek {
-            kept.sought = Some(now);
-        }
-        seek
+        self.kept(whose, now).seek(now)
     }
 
     /// Keeps what was asked for, or at `now` that it can't be had. What the server has said meanwhile to have changed is old: then
@@ -202,14 +141,11 @@ impl Catalogues {
     }
 }
 
-/// Whether `at` was less than so many microseconds before `now`.
-fn lately(at: Option<u64>, span: u64, now: u64) -> bool {
-    at.is_some_and(|at| at <= now && now < at.saturating_add(span))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limiter::policy::SECOND;
+    use crate::upstream::kept::{EVERY, LOST_AFTER, PAUSE};
     use serde_json::json;
 
     const ANYBODY: Whose<'_> = Whose { credential: Credential::NONE, caller: "address:192.0.2.1" };

@@ -1,10 +1,11 @@
 //! Asks the server behind for its tools, with the client's own headers, and keeps what it tells.
 
 use super::catalogue::{Catalogue, Page};
-use super::catalogues::{Catalogues, Look, Whose, LARGEST};
+use super::catalogues::{Catalogues, Whose, LARGEST};
 use super::client::{Answer, Client, Outgoing};
 use super::credential::Credential;
 use super::headers::{is_of_one_request, Pairs};
+use super::kept::Look;
 use super::pages::MOST_PAGES;
 use super::passing::{messages, Passing};
 use super::patience::{closed_for, hear_pause};

@@ -4,7 +4,7 @@
 //!
 //! Pure: `headers.rs` (which go on and come back), `credential.rs` (whose they are), `cors.rs` (what browser pages may do),
 //! `retry_after.rs` and `backoff.rs` (when to try again), `health.rs` (who was asked for a pause), `passing.rs` (what passes by),
-//! `catalogue.rs`, `pages.rs` and `catalogues.rs` (its tools). Beyond that: `client.rs` sends, `patience.rs` tries again,
+//! `catalogue.rs`, `pages.rs`, `kept.rs` and `catalogues.rs` (its tools). Beyond that: `client.rs` sends, `patience.rs` tries again,
 //! `listing.rs` asks for the tools, `shared_cache.rs` keeps what anybody may have of them, `relay.rs` has an answer pass while
 //! `watch.rs` looks at it.
 
@@ -16,6 +16,7 @@ pub mod cors;
 pub mod credential;
 pub mod headers;
 pub mod health;
+pub mod kept;
 pub mod listing;
 pub mod pages;
 pub mod passing;

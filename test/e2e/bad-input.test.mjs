@@ -250,6 +250,12 @@ describe("a body over the limit", () => {
     });
   }
 
+  test("that tells a length and comes in chunks is never more than the limit", async () => {
+    const head = post([JSON_TYPE, "Content-Length: 20", "Transfer-Encoding: chunked"], "", { length: undefined });
+    const answer = await plain.raw(`${head}${chunked}`, { wait: 5_000 }).catch(() => "");
+    assert.ok(answer === "" || statusOf(answer) >= 400, answer);
+  });
+
   test("that is announced and doesn't come is refused all the same", async () => {
     const answer = await plain.raw(post([JSON_TYPE], "", { length: LIMIT + 1 }), { wait: 5_000 });
     assert.equal(statusOf(answer), 413, answer);

@@ -1,6 +1,5 @@
 // The Worker with objects that record what they are told and what they answer, in the order in which they were done: POST
-// /recorded?name=NAME tells it as an array of [message, answer]. What an object does after having read a message is done in one
-// step, so the order of answers is that of decisions - but for one that sets an alarm, which waits for that.
+// /recorded?name=NAME tells it as an array of [message, answer]. An object decides when it is told, so the order is that of decisions.
 import { DurableObject } from "cloudflare:workers";
 import * as real from "../../../src/entry.mjs";
 
