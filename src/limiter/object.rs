@@ -132,6 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn an_order_writes_what_is_left_deletes_what_is_at_rest_and_only_shows_where_nothing_is() {
+        let set = r#"{"set":{"until":1796000060000000,"blocked":true}}"#;
+        let Stored::Written(row, alarm) = step(set, None, NOW).unwrap().stored else { panic!("not written") };
+        assert_eq!((row.contains("blocked"), alarm), (true, Some(NOW + 60_000_000)));
+        // With its bucket full and nothing else held, the row rests at this very instant.
+        assert_eq!(step(r#""clear""#, Some(ROW), NOW).unwrap().stored, Stored::Deleted);
+        for (order, row) in [(r#""show""#, Some(ROW)), (r#""show""#, None), (r#""clear""#, None)] {
+            assert_eq!(step(order, row, NOW).unwrap().stored, Stored::Kept, "{order}");
+        }
+    }
+
+    #[test]
     fn an_alarm_deletes_what_is_at_rest_and_comes_again_for_the_rest() {
         assert_eq!(alarm(None, NOW).unwrap().stored, Stored::Kept);
         assert_eq!(alarm(Some(ROW), NOW + 2_000_000).unwrap().stored, Stored::Deleted);

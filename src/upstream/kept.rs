@@ -83,3 +83,13 @@ impl Kept {
 fn lately(at: Option<u64>, span: u64, now: u64) -> bool {
     at.is_some_and(|at| at <= now && now < at.saturating_add(span))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spans_are_those_that_are_documented() {
+        assert_eq!([PAUSE, LOST_AFTER, EVERY], [10_000_000, 15_000_000, 1_000_000]);
+    }
+}
