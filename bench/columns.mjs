@@ -2,10 +2,10 @@
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { build, output } from "../scripts/build.mjs";
 import { root } from "../scripts/run.mjs";
 import { serve } from "../scripts/workerd.mjs";
 import { fromFile } from "../test/e2e/harness.mjs";
+import { start } from "../test/e2e/workerd.mjs";
 
 const MEMORY = "/dev/shm";
 export const folder = existsSync(MEMORY) ? MEMORY : tmpdir();
@@ -27,22 +27,12 @@ const REFUSES = {
   others: { RATE: SLOW, BURST: 1 },
 };
 
-async function ours(vars, entry = join(root, "src", "entry.mjs")) {
-  await build("shipped");
-  return serve({
-    entry,
-    alias: { "#built": join(output("shipped"), "index.js") },
-    wasm: join(output("shipped"), "index_bg.wasm"),
-    vars: { ...fromFile.vars, ...vars },
-    objects: Object.fromEntries(fromFile.durable_objects.bindings.map(({ name, class_name }) => [name, class_name])),
-    ...{ date, folder },
-  });
-}
+const ours = (vars, main) => start({ vars, main, folder });
 
-const other = (name, vars, storage = "storage") =>
+const other = (name, vars, { counted = false } = {}) =>
   serve({
-    entry: file(name),
-    alias: { "#storage": file(storage) },
+    entry: file(counted ? "counted-bucket" : name),
+    alias: { "#column": file(name), "#storage": file(counted ? "counted" : "storage") },
     vars,
     objects: vars ? { BUCKET: "Bucket" } : {},
     ...{ date, folder, flags: ["nodejs_compat"] },
@@ -62,7 +52,7 @@ export const gateway = (upstream) => ours({ ...ADMITS.ours, MCP_UPSTREAM: upstre
 
 /** The columns that have objects, with what their objects ask of their storage counted. */
 export const counted = {
-  ours: () => ours(ADMITS.ours, file("ours-counted")),
-  peer: () => other("peer-counted", ADMITS.others, "counted"),
-  floor: () => other("floor-counted", ADMITS.others, "counted"),
+  ours: () => ours(ADMITS.ours, "bench/columns/ours-counted.mjs"),
+  peer: () => other("peer", ADMITS.others, { counted: true }),
+  floor: () => other("floor", ADMITS.others, { counted: true }),
 };

@@ -48,17 +48,17 @@ pub fn answer(request: web_sys::Request, env: Env, context: worker_sys::Context)
 pub fn limiter_step(message: &str, row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
     #[cfg(feature = "fixtures")]
     platform::panics::on_demand(message);
-    platform::step::told(limiter::object::step(message, row.as_deref(), platform::us(now_ms)))
+    platform::shell::told(limiter::object::step(message, row.as_deref(), platform::us(now_ms)))
 }
 
 /// What it does when its alarm goes off.
 #[wasm_bindgen]
 pub fn limiter_alarm(row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
-    platform::step::told(limiter::object::alarm(row.as_deref(), platform::us(now_ms)))
+    platform::shell::told(limiter::object::alarm(row.as_deref(), platform::us(now_ms)))
 }
 
 /// What the object of all counts does on a message.
 #[wasm_bindgen]
 pub fn stats_step(message: &str, row: Option<String>, _now_ms: f64) -> Result<Array, JsError> {
-    platform::step::told(stats::object::step(message, row.as_deref()))
+    platform::shell::told(stats::object::step(message, row.as_deref()))
 }

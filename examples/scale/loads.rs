@@ -1,10 +1,10 @@
 //! The loads that are told of, under the numbers that hold by default.
 
 use crate::setup::{Setup, SharedBucket, SharedMemory};
-use crate::shards::share;
 use crate::traffic::Shape;
 use sluice::config::Config;
 use sluice::limiter::policy::Policy;
+use sluice::limiter::shards::share;
 
 const MS: u64 = 1_000;
 const S: u64 = 1_000 * MS;
@@ -89,7 +89,7 @@ pub fn crowd(name: &'static str, every_us: u64, isolates: usize, shared: Option<
 /// A shared bucket in so many shards.
 pub fn shared(whole: Policy, shards: usize, memory: SharedMemory) -> SharedBucket {
     let names = (0..shards).map(|shard| format!("anonymous:{shard}")).collect();
-    SharedBucket { policy: share(whole, shards), shards, names, memory }
+    SharedBucket { policy: share(whole, shards as u64), shards, names, memory }
 }
 
 /// Loops that one object, or as many as an isolate can't remember, have to bear; without a flood gate.

@@ -4,6 +4,7 @@
 use crate::random::Random;
 use sluice::limiter::bucket::{ask, Debt, Verdict};
 use sluice::limiter::policy::{Policy, SECOND, TOKEN};
+use sluice::limiter::shards::share;
 
 /// How a call finds its shard.
 #[derive(Clone, Copy)]
@@ -16,17 +17,11 @@ pub enum Choice {
     Random,
 }
 
-/// The share of a policy. What doesn't divide is left out, so the shards are never more than the whole.
-pub fn share(whole: Policy, shards: usize) -> Policy {
-    let shards = shards as u64;
-    Policy::new(whole.capacity() / shards, whole.refill() / shards).expect("a share is a possible policy")
-}
-
 /// What is admitted of a load of one-token calls that come evenly for a minute, `load` percent of what `whole` refills, or
 /// all at once a full bucket's worth when that is 0: as a part of what comes.
 pub fn admitted(whole: Policy, shards: usize, choice: Choice, load: u64) -> f64 {
     let mut random = Random::new(7);
-    let share = share(whole, shards);
+    let share = share(whole, shards as u64);
     let mut debts = vec![Debt::default(); shards];
     // A bucket that was in use for long, at less load than it can take, owes nothing; one at more is empty. A minute to get there.
     let per_second = whole.refill() / TOKEN * load / 100;

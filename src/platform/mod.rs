@@ -8,6 +8,7 @@ pub mod fetch;
 pub mod gone;
 pub mod panics;
 pub mod run;
+pub mod shell;
 pub mod step;
 
 use delay::Delay;

@@ -1,10 +1,7 @@
-//! What a Durable Object does next, as its shell in JavaScript is told (`src/shell/object.mjs`).
+//! What a Durable Object does next. `shell.rs` tells it.
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use worker::console_error;
-use worker::js_sys::Array;
-use worker::wasm_bindgen::{JsError, JsValue};
 
 /// What becomes of the stored row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,19 +47,4 @@ impl Step {
 /// A stored row. The error says why it can't be read.
 pub fn read<T: DeserializeOwned>(row: Option<&str>) -> Result<Option<T>, String> {
     row.map(serde_json::from_str).transpose().map_err(|error| format!("the stored row can't be read: {error}"))
-}
-
-/// A step as the shell takes it: what to answer, what to write, when the alarm goes off. An error is thrown there.
-pub fn told(step: Result<Step, String>) -> Result<Array, JsError> {
-    let Step { answer, stored, unreadable } = step.map_err(|fault| JsError::new(&fault))?;
-    if let Some(cause) = unreadable {
-        console_error!("{}", serde_json::json!({ "event": "unreadable_row", "cause": cause }));
-    }
-    let (row, alarm) = match stored {
-        Stored::Kept => (JsValue::UNDEFINED, None),
-        Stored::Written(row, alarm) => (JsValue::from_str(&row), alarm),
-        Stored::Deleted => (JsValue::NULL, None),
-    };
-    let alarm = alarm.map_or(JsValue::UNDEFINED, |at| JsValue::from_f64(at.div_ceil(1_000) as f64));
-    Ok(Array::of3(&JsValue::from_str(&answer), &row, &alarm))
 }

@@ -128,8 +128,8 @@ pub fn list() -> Vec<Value> {
 /// The result of `tools/list` by `revision`.
 pub fn list_result(revision: Revision) -> Rc<RawValue> {
     LISTS.with(|[legacy, modern]| {
-        let list = if revision.is_modern() { modern } else { legacy };
-        Rc::clone(list.get_or_init(|| written(&tools_result(self::list(), revision))))
+        let kept = if revision.is_modern() { modern } else { legacy };
+        Rc::clone(kept.get_or_init(|| written(&tools_result(list(), revision))))
     })
 }
 

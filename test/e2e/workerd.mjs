@@ -9,8 +9,11 @@ import { root } from "../../scripts/run.mjs";
 import { serve } from "../../scripts/workerd.mjs";
 import { fromFile, http } from "./harness.mjs";
 
-/** Starts the Worker on a free port. `vars` go over wrangler.toml's; they, `fixtures` and `main` are as with the harness. */
-export async function start({ vars = {}, fixtures = false, main = "src/entry.mjs" } = {}) {
+/**
+ * Starts the Worker on a free port. `vars` go over wrangler.toml's; they, `fixtures` and `main` are as with the harness, `folder` is where
+ * objects are stored.
+ */
+export async function start({ vars = {}, fixtures = false, main = "src/entry.mjs", folder } = {}) {
   const flavour = fixtures ? "fixtures" : "shipped";
   await build(flavour);
   const { durable_objects, compatibility_date, compatibility_flags } = fromFile;
@@ -23,6 +26,7 @@ export async function start({ vars = {}, fixtures = false, main = "src/entry.mjs
     objects: Object.fromEntries(durable_objects.bindings.map(({ name, class_name }) => [name, class_name])),
     date: compatibility_date,
     flags: compatibility_flags ?? [],
+    folder,
   });
   return { ...served, ...http(served.url) };
 }
