@@ -21,6 +21,12 @@ const INPUTS = [
   ...["scripts/build.mjs", "scripts/setup.mjs", "package-lock.json"],
 ];
 
+// What the compiler uses, and what wasm-bindgen does.
+const FEATURES = [
+  ...["mutable-globals", "sign-ext", "nontrapping-float-to-int", "bulk-memory", "multivalue", "reference-types"],
+  "exception-handling",
+];
+
 export const output = (flavour) => join(root, FLAVOURS[flavour].out);
 const stampOf = (flavour) => join(output(flavour), ".inputs.json");
 
@@ -73,12 +79,22 @@ async function compile(flavour) {
   rmSync(stampOf(flavour), { force: true });
   // Named tools: otherwise worker-build would download its own.
   await must(tool("worker-build"), ["--release", "--out-dir", out, ".", ...cargo], {
-    env: { WASM_BINDGEN_BIN: tool("wasm-bindgen"), WASM_OPT_BIN: bin("wasm-opt"), ESBUILD_BIN: bin("esbuild") },
+    env: { WASM_BINDGEN_BIN: tool("wasm-bindgen"), ESBUILD_BIN: bin("esbuild") },
   });
+  await optimize(bin("wasm-opt"), join(root, out));
   // A file saved while the compiler ran may or may not be in it: leave no stamp, so that the next call builds again.
   if (hash([]) !== before) return;
   const extra = read();
   writeFileSync(stampOf(flavour), JSON.stringify({ hash: hash(extra), extra }));
+}
+
+// For speed: worker-build would do it for size. The names of functions are a twelfth of an upload, and nothing needs them while it runs:
+// they are left in a file beside it, by which the numbers in the stack of a panic are found.
+async function optimize(wasmOpt, out) {
+  const [file, named] = ["index_bg.wasm", "named.wasm"].map((name) => join(out, name));
+  const features = FEATURES.map((feature) => `--enable-${feature}`);
+  await must(wasmOpt, ["-O3", "--debuginfo", ...features, file, "-o", named]);
+  await must(wasmOpt, ["--strip-debug", ...features, named, "-o", file]);
 }
 
 export async function build(...flavours) {

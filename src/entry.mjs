@@ -1,8 +1,9 @@
-// The Worker's entry: what Rust built, behind a guard that answers when Rust can't any more.
+// The Worker's entry. Requests and responses cross the border to Rust as text: each piece by itself would cost as much as all of it.
 //
-// A panic stops the whole WebAssembly instance: the requests in flight in it never settle, and the deadlines that Rust had
-// set for them don't fire either. The next event gets a new instance, but nobody answers those that were in flight. This does.
-import { call, whenBroken } from "./shell/instance.mjs";
+// A panic stops the whole WebAssembly instance: the requests in flight in it never settle. The next event gets a new instance, but nobody
+// answers those that were in flight. This does.
+import "./shell/imports.mjs";
+import { run } from "./shell/instance.mjs";
 import { objects } from "./shell/object.mjs";
 
 /** The object of one caller, or of one bucket that callers share: src/limiter/object.rs. */
@@ -16,53 +17,35 @@ function internalError() {
   return Response.json({ jsonrpc: "2.0", error }, { status: 500 });
 }
 
-// A body is only looked at where it is a stream: the runtime makes an object of it.
-const isStream = (response) => /^\s*text\/event-stream/i.test(response.headers.get("content-type")) && response.body !== null;
+// The fields that nearly every request is asked for. Rust asks for others by itself (src/door/incoming.rs).
+const FIELDS = [
+  ...["origin", "content-type", "content-encoding", "content-length", "accept", "authorization"],
+  ...["cf-connecting-ip", "mcp-protocol-version", "mcp-method", "mcp-name"],
+];
 
-/**
- * An answer that is streamed goes on when the guard is done, so it is watched from outside: the stream of a broken instance would never
- * end. It is handed on piece by piece, since a pipe that waits for the next piece doesn't hear that it is over.
- */
-function watched(response, { lost, end }) {
-  const { readable, writable } = new IdentityTransformStream();
-  const [reader, writer] = [response.body.getReader(), writable.getWriter()];
-  const stop = (error) => {
-    end();
-    writer.abort(error).catch(() => {});
-    reader.cancel(error).catch(() => {});
-  };
-  lost.then(() => stop(new Error("the instance is broken")));
-  // The client has gone.
-  writer.closed.catch(stop);
-  const handOn = async () => {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      await writer.write(value);
-    }
-    end();
-    await writer.close();
-  };
-  handOn().catch(stop);
-  return new Response(readable, response);
+// Method and URL, and the name and the value of each of these fields, which is a zero where it is missing: a line each. None of them can
+// hold a zero or the end of a line.
+function head({ method, url, headers }) {
+  let text = `${method}\n${url}`;
+  for (const name of FIELDS) text += `\n${name}\n${headers.get(name) ?? "\0"}`;
+  return text;
+}
+
+// The other way round: what the constructor takes beside a body, as JSON on one line, and the body.
+function response(text) {
+  const end = text.indexOf("\n");
+  return new Response(text.slice(end + 1) || null, JSON.parse(text.slice(0, end)));
 }
 
 export default {
   async fetch(request, env, context) {
-    let guard;
-    let goesOn = false;
     try {
-      const answer = call("answer", context, env, request, env, context);
-      if (!(answer instanceof Promise)) return answer;
-      guard = whenBroken();
-      const response = (await Promise.race([answer, guard.lost])) ?? internalError();
-      goesOn = isStream(response);
-      return goesOn ? watched(response, guard) : response;
+      const answer = (await run("answer", context, env, head(request), request, env, context)) ?? internalError();
+      // What comes from a server behind is a response already.
+      return typeof answer === "string" ? response(answer) : answer;
     } catch (error) {
       console.error("The request failed outside of Rust's reach:", error);
       return internalError();
-    } finally {
-      if (!goesOn) guard?.end();
     }
   },
 };

@@ -27,7 +27,6 @@ pub mod stats;
 pub mod tools;
 pub mod upstream;
 
-use worker::js_sys::Array;
 use worker::wasm_bindgen::prelude::{wasm_bindgen, JsError, JsValue};
 use worker::worker_sys;
 use worker::{event, web_sys, Context, Env};
@@ -37,15 +36,27 @@ fn start() {
     platform::panics::report();
 }
 
-/// Answers an HTTP request: with a response, or the promise of one (`src/entry.mjs`).
+/// Answers an HTTP request whose head is this text: at once, or later under this number (`src/entry.mjs`).
 #[wasm_bindgen]
-pub fn answer(request: web_sys::Request, env: Env, context: worker_sys::Context) -> JsValue {
-    platform::run::run(async move { door::answer(request, env, Context::new(context)).await.into() })
+pub fn answer(
+    id: u32,
+    head: String,
+    request: web_sys::Request,
+    env: Env,
+    context: worker_sys::Context,
+) -> Option<JsValue> {
+    platform::run::run(id, async move { door::answer(head, request, env, Context::new(context)).await.into() })
+}
+
+/// What came of what was waited for under this number (`src/shell/imports.mjs`).
+#[wasm_bindgen]
+pub fn settled(id: u32, how: u32, value: JsValue) {
+    platform::waiting::settle(id, how, value);
 }
 
 /// What the object of a caller does on a message, for its shell (`src/shell/object.mjs`).
 #[wasm_bindgen]
-pub fn limiter_step(message: &str, row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
+pub fn limiter_step(message: &str, row: Option<String>, now_ms: f64) -> Result<String, JsError> {
     #[cfg(feature = "fixtures")]
     platform::panics::on_demand(message);
     platform::shell::told(limiter::object::step(message, row.as_deref(), platform::us(now_ms)))
@@ -53,12 +64,12 @@ pub fn limiter_step(message: &str, row: Option<String>, now_ms: f64) -> Result<A
 
 /// What it does when its alarm goes off.
 #[wasm_bindgen]
-pub fn limiter_alarm(row: Option<String>, now_ms: f64) -> Result<Array, JsError> {
+pub fn limiter_alarm(row: Option<String>, now_ms: f64) -> Result<String, JsError> {
     platform::shell::told(limiter::object::alarm(row.as_deref(), platform::us(now_ms)))
 }
 
 /// What the object of all counts does on a message.
 #[wasm_bindgen]
-pub fn stats_step(message: &str, row: Option<String>, _now_ms: f64) -> Result<Array, JsError> {
+pub fn stats_step(message: &str, row: Option<String>, _now_ms: f64) -> Result<String, JsError> {
     platform::shell::told(stats::object::step(message, row.as_deref()))
 }

@@ -1,7 +1,8 @@
-//! A client's request, as it came: read from the runtime piece by piece, since each piece is a step across the border.
+//! A client's request, as it came.
 
+use super::head::{Field, Head};
+use crate::platform::waiting::settled;
 use crate::upstream::headers::Pairs;
-use worker::js_sys::futures::JsFuture;
 use worker::js_sys::Uint8Array;
 use worker::web_sys::{self, AbortSignal};
 use worker::{ByteStream, Headers, Response, ResponseBody, Result};
@@ -9,33 +10,28 @@ use worker::{ByteStream, Headers, Response, ResponseBody, Result};
 /// What is asked.
 pub struct Incoming {
     request: web_sys::Request,
-    headers: web_sys::Headers,
-    /// GET, POST, ...
-    pub method: String,
-    /// Where to, as it was sent.
-    pub url: String,
-    /// The path of it.
-    pub path: String,
+    /// Method, path and fields of it.
+    pub head: Head,
 }
 
 impl Incoming {
-    /// As the runtime gives it.
-    pub fn new(request: web_sys::Request) -> Self {
-        let (headers, method, url) = (request.headers(), request.method(), request.url());
-        // It is absolute, and a ? or # in its path is written otherwise (URL Standard, section 4.5).
-        let path = url.split_once("://").and_then(|(_, rest)| rest.find('/').and_then(|start| rest.get(start..)));
-        let path = path.and_then(|path| path.split(['?', '#']).next()).unwrap_or("/").to_owned();
-        Self { request, headers, method, url, path }
+    /// With its head as `src/entry.mjs` writes it.
+    pub fn new(head: &str, request: web_sys::Request) -> Self {
+        Self { request, head: Head::new(head) }
     }
 
     /// A header's value. Those that came more than once are joined by commas.
     pub fn header(&self, name: &str) -> Option<String> {
-        self.headers.get(name).ok().flatten()
+        match self.head.field(name) {
+            Field::Is(value) => Some(value.to_owned()),
+            Field::Missing => None,
+            Field::Unknown => self.request.headers().get(name).ok().flatten(),
+        }
     }
 
     /// All headers, in lower case.
     pub fn headers(&self) -> Pairs {
-        Headers(self.headers.clone()).entries().collect()
+        Headers(self.request.headers()).entries().collect()
     }
 
     /// Says so when the client goes away.
@@ -45,7 +41,7 @@ impl Incoming {
 
     /// The body, at once.
     pub async fn bytes(&self) -> Result<Vec<u8>> {
-        let buffer = JsFuture::from(self.request.array_buffer()?).await?;
+        let buffer = settled(&self.request.array_buffer()?).await?;
         Ok(Uint8Array::new(&buffer).to_vec())
     }
 

@@ -5,7 +5,8 @@
 //! for their caller and `verdict.rs` to say why not; `run.rs` runs them, or `refuse.rs` answers in their place. `told.rs` is what
 //! header fields tell of it, and `afterwards.rs` is done when the answer has gone. `gateway/` leads to a server behind where there
 //! is one. `challenge.rs` answers those whose sender isn't known, `flood.rs` those who send too much. `pages.rs` is what is read
-//! with GET, `admin.rs` what the operator asks, `environment.rs` makes the configuration, `reply.rs` the HTTP response.
+//! with GET, `admin.rs` what the operator asks, `environment.rs` makes the configuration. `incoming.rs` is the request, `head.rs` the text
+//! in which its head comes, `reply.rs` the response.
 
 mod admin;
 mod afterwards;
@@ -16,6 +17,7 @@ mod environment;
 mod exchange;
 mod flood;
 mod gateway;
+mod head;
 mod incoming;
 mod media;
 mod meter;
@@ -33,9 +35,8 @@ use crate::mcp::reply::{Response as RpcResponse, RpcError};
 use exchange::Exchange;
 use incoming::Incoming;
 use meter::Meter;
-use reply::Reply;
-use worker::web_sys::{self, Response};
-use worker::{console_error, Context, Env};
+use reply::{HttpAnswer, Reply};
+use worker::{console_error, web_sys, Context, Env};
 
 /// Methods of the MCP endpoint; whatever else is asked of it is answered with 405, which clients that try for a
 /// stream expect.
@@ -57,36 +58,36 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 ///
 /// Steps 2 and 3 are in `exchange.rs`, 4 in `entry.rs`, 5 in `meter.rs`, 6 and the counting in `run.rs`, 7 in `told.rs`; where there is a
 /// server behind, 2 is in `gateway/judge.rs`, 4 in `gateway/prepare.rs`, 6 in `gateway/calls.rs`, and 7 in `gateway/deliver.rs`.
-pub async fn answer(request: web_sys::Request, env: Env, context: Context) -> Response {
-    let request = Incoming::new(request);
+pub async fn answer(head: String, request: web_sys::Request, env: Env, context: Context) -> HttpAnswer {
+    let request = Incoming::new(&head, request);
     let config = environment::config(&env);
-    let (path, url) = (request.path.as_str(), request.url.as_str());
+    let (path, url) = (request.head.path.as_str(), request.head.url.as_str());
     if let Some((config, upstream)) = behind(&config).filter(|(config, _)| gateway::leads_on(path, config)) {
         let response = gateway::answer(&request, (config, upstream), (&env, &context)).await;
         crate::stats::flow::send_later(&env, &context);
-        return response.map_or_else(|error| failed(&error.to_string()), Into::into);
+        return response.unwrap_or_else(|error| failed(&error.to_string()));
     }
     let methods = match path {
         "/mcp" => MCP_METHODS,
         "/limits" | "/stats" | "/metrics" | "/healthz" | challenge::RESOURCE_PATH => PAGE_METHODS,
         path if path.starts_with(admin::PATH) => admin::METHODS,
-        _ => return finished(Reply::empty(404), &[]),
+        _ => return Reply::empty(404).into_answer(&[]),
     };
     let config = match config.as_ref() {
         Ok(config) => config,
-        Err(fault) if path == "/healthz" => return finished(pages::unhealthy(&fault.to_string()), &[]),
+        Err(fault) if path == "/healthz" => return pages::unhealthy(&fault.to_string()).into_answer(&[]),
         Err(fault) => {
             let error = RpcError::internal(&format!("The server is configured wrongly. {fault}"));
-            return finished(Reply::rpc(&RpcResponse::without_id(error)), &[]);
+            return Reply::rpc(&RpcResponse::without_id(error)).into_answer(&[]);
         }
     };
     let origin = request.header("origin");
     // Where tokens are to be had may be read from anywhere: a page needs it before it can be let in.
     let is_open = path == challenge::RESOURCE_PATH;
     if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, url)) {
-        return finished(Reply::empty(403), &[]);
+        return Reply::empty(403).into_answer(&[]);
     }
-    let reply = match (request.method.as_str(), path) {
+    let reply = match (request.head.method.as_str(), path) {
         ("OPTIONS", _) => reply::preflight(&request, methods),
         ("POST", "/mcp") => {
             let reply = post(&request, config, &env, &context).await;
@@ -100,7 +101,7 @@ pub async fn answer(request: web_sys::Request, env: Env, context: Context) -> Re
         (_, path) if path.starts_with(admin::PATH) => admin::answer(&request, config, &env).await,
         _ => Reply::empty(405).with("allow", methods),
     };
-    finished(reply, &reply::cors(origin.as_deref(), methods))
+    reply.into_answer(&reply::cors(origin.as_deref(), methods))
 }
 
 /// The server behind, where there is one.
@@ -110,16 +111,9 @@ fn behind(config: &std::result::Result<Config, Fault>) -> Option<(&Config, &Upst
 }
 
 /// The answer to what should be answered and can't be.
-fn failed(cause: &str) -> Response {
+fn failed(cause: &str) -> HttpAnswer {
     console_error!("{}", serde_json::json!({ "event": "reply_failure", "cause": cause }));
-    let head = web_sys::ResponseInit::new();
-    head.set_status(500);
-    Response::new_with_opt_str_and_init(None, &head).unwrap_or_else(|_| Response::error())
-}
-
-/// A reply as the runtime takes it, with these headers for browser pages.
-fn finished(reply: Reply, cors: &[(String, String)]) -> Response {
-    reply.into_response(cors).unwrap_or_else(|error| failed(&error.to_string()))
+    Reply::empty(500).into_answer(&[])
 }
 
 /// One POST to the endpoint, from its headers on.
@@ -137,5 +131,5 @@ async fn post(request: &Incoming, config: &Config, env: &Env, context: &Context)
         Err(reply) => return reply,
     };
     let meter = Meter { config, env, context, request };
-    Exchange { meter, url: &request.url, header: &header }.answer(&body).await
+    Exchange { meter, url: &request.head.url, header: &header }.answer(&body).await
 }

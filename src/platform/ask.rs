@@ -3,21 +3,19 @@
 //! The runtime never runs a question twice, and neither does this. After a deadline it may have been heard all the
 //! same.
 
-use super::{cut, within};
+use super::cut;
+use super::waiting::{Outcome, Waiting};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use worker::js_sys::futures::JsFuture;
-use worker::js_sys::{Promise, Reflect};
+use worker::js_sys::Reflect;
 use worker::wasm_bindgen::prelude::*;
 use worker::{Env, Error};
 
 #[wasm_bindgen]
 extern "C" {
-    /// The other side of `src/shell/object.mjs`.
-    type Object;
-
-    #[wasm_bindgen(method, catch)]
-    fn ask(this: &Object, message: &str) -> Result<Promise, JsValue>;
+    /// Asks, and waits for so many milliseconds (`src/shell/imports.mjs`); on the other side is `src/shell/object.mjs`.
+    #[wasm_bindgen(catch, js_namespace = __sluice, js_name = ask)]
+    fn ask_object(env: &Env, binding: &str, name: &str, message: &str, ms: u32) -> Result<u32, JsValue>;
 }
 
 /// Causes are followed this far.
@@ -53,22 +51,14 @@ pub async fn ask<Q: Serialize, A: DeserializeOwned>(
     question: &Q,
     deadline_ms: u32,
 ) -> Result<A, Failure> {
-    let answer = within(deadline_ms, attempt(env, binding, name, question)).await;
-    answer.unwrap_or(Err(Failure::Deadline(deadline_ms)))
-}
-
-async fn attempt<Q: Serialize, A: DeserializeOwned>(
-    env: &Env,
-    binding: &str,
-    name: &str,
-    question: &Q,
-) -> Result<A, Failure> {
     let question = serde_json::to_string(question).map_err(|error| Failure::Broken(error.to_string()))?;
-    let stub = env.durable_object(binding).and_then(|objects| objects.get_by_name(name));
-    let stub: Object = stub.map_err(|error| failure(&error))?.into_rpc();
-    let answer = stub.ask(&question).map_err(|error| failure(&error.into()))?;
-    let answer = JsFuture::from(answer).await.map_err(|error| failure(&error.into()))?;
-    let Some(answer) = answer.as_string() else {
+    let id = ask_object(env, binding, name, &question, deadline_ms).map_err(|error| failure(&error.into()))?;
+    let answer = match Waiting::under(id).await {
+        Outcome::Value(answer) => answer.as_string(),
+        Outcome::Error(error) => return Err(failure(&error.into())),
+        Outcome::Late => return Err(Failure::Deadline(deadline_ms)),
+    };
+    let Some(answer) = answer else {
         return Err(Failure::Broken("the object's answer isn't text".to_owned()));
     };
     serde_json::from_str(&answer)

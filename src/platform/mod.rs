@@ -10,6 +10,7 @@ pub mod panics;
 pub mod run;
 pub mod shell;
 pub mod step;
+pub mod waiting;
 
 use delay::Delay;
 use futures_util::future::{select, Either};

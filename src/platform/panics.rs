@@ -11,7 +11,7 @@ use worker::wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 extern "C" {
     /// Tells those in flight (`src/shell/instance.mjs`).
-    #[wasm_bindgen(catch, js_name = __sluice_broken)]
+    #[wasm_bindgen(catch, js_namespace = __sluice)]
     fn broken() -> Result<(), JsValue>;
 }
 

@@ -1,8 +1,8 @@
 // What Rust built: the functions that it exports, in an instance of WebAssembly that works.
 //
 // A panic stops the whole instance. The shim that `worker-build` makes marks it as broken (`criticalError`), and puts a new one in its
-// place when its entrypoint is made the next time; the functions are the same then, and lead to the new one. Whoever is in flight in the
-// old one is told here.
+// place when its entrypoint is made the next time; the functions are the same then, and lead to the new one. Whoever waits for something
+// out of the old one is told here.
 //
 // What is built is imported by a name that package.json resolves, so that the tests can put another build in its place.
 import Entrypoint from "#built";
@@ -10,21 +10,29 @@ import Entrypoint from "#built";
 /** The shim's mark. */
 const mark = () => globalThis.__worker_init_state;
 
-/** Those in flight, each a function that tells one of them that the instance is broken. */
-const inFlight = new Set();
+/** Those that wait for something out of the instance, each by its number: a function that is told what it is. */
+const waiting = new Map();
 
-/** No more are told: who was cut off by the runtime never says that it is over. */
-const MOST_IN_FLIGHT = 10_000;
+/** No more wait: who was cut off by the runtime never says that it is over. */
+const MOST_WAITING = 10_000;
 
-function broken() {
+let last = 0;
+
+/** A number for what is waited for, on either side of the border. No instance has had it before, so none mistakes it for its own. */
+export const number = () => (last = (last + 1) >>> 0);
+
+/**
+ * The instance is broken: those that wait are told undefined. What waits belongs to a request, and only its own promises lead back to it:
+ * nothing is done here but to resolve one.
+ */
+export function broken() {
   mark().criticalError = true;
-  for (const tell of inFlight) tell();
-  inFlight.clear();
+  for (const tell of waiting.values()) tell(undefined);
+  waiting.clear();
 }
 
 // A panic says so itself (src/platform/panics.rs). A trap that no panic announced, such as an overflow of the stack, is thrown: to whoever
 // called, or, where the runtime did, as one of these events.
-globalThis.__sluice_broken = broken;
 addEventListener("error", ({ error }) => heed(error));
 addEventListener("unhandledrejection", ({ reason }) => heed(reason));
 
@@ -32,12 +40,16 @@ function heed(error) {
   if (error instanceof WebAssembly.RuntimeError) broken();
 }
 
-/** Calls a function of Rust's. What it throws goes on. */
+/** Calls a function of Rust's, in a new instance when the old one is broken. What it throws goes on. */
 export function call(name, context, env, ...args) {
   if (mark().criticalError) {
     broken();
     new Entrypoint(context, env);
   }
+  return enter(name, args);
+}
+
+function enter(name, args) {
   try {
     return Entrypoint.prototype[name](...args);
   } catch (error) {
@@ -46,15 +58,32 @@ export function call(name, context, env, ...args) {
   }
 }
 
-/**
- * Resolves to undefined when the instance that is there now breaks. `end` is to be called once that doesn't matter any more.
- *
- * What is in flight belongs to a request, and only its own promises lead back to it: nothing is done here but to resolve one.
- */
-export function whenBroken() {
-  let tell;
-  const lost = new Promise((resolve) => (tell = () => resolve(undefined)));
-  if (inFlight.size >= MOST_IN_FLIGHT) inFlight.delete(inFlight.values().next().value);
-  inFlight.add(tell);
-  return { lost, end: () => inFlight.delete(tell) };
+/** Calls a function of Rust's that may take its time: what it comes to, or a promise of that, or of undefined when the instance breaks. */
+export function run(name, context, env, ...args) {
+  const id = number();
+  return call(name, context, env, id, ...args) ?? new Promise((tell) => wait(id, tell));
+}
+
+/** Tells whoever waits under that number: by Rust, when what `run` began is over. */
+export function finished(id, result) {
+  const tell = waiting.get(id);
+  waiting.delete(id);
+  tell?.(result);
+}
+
+/** Tells Rust what came of what it waits for under that number. A broken instance waits for nothing, and a new one doesn't know the number. */
+export function settle(id, how, value) {
+  if (!mark().criticalError) enter("settled", [id, how, value]);
+}
+
+/** Calls `tell` when the instance that is there now breaks. What this gives is to be called once that doesn't matter any more. */
+export function whenBroken(tell) {
+  const id = number();
+  wait(id, tell);
+  return () => waiting.delete(id);
+}
+
+function wait(id, tell) {
+  if (waiting.size >= MOST_WAITING) waiting.delete(waiting.keys().next().value);
+  waiting.set(id, tell);
 }

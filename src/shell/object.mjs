@@ -24,8 +24,8 @@ export function objects({ step, alarm }) {
       return alarm && this.#do(alarm);
     }
 
-    // Rust tells what to answer; the row to write, or null when all is to be deleted; and in milliseconds since 1970 when the alarm is
-    // to go off. What is undefined stays as it is.
+    // Rust tells in lines what to answer; the row to write, which is empty when all is to be deleted; and in milliseconds since 1970 when
+    // the alarm is to go off. What isn't told stays as it is.
     #do(step, ...message) {
       const { storage } = this.ctx;
       if (!this.#isRead) {
@@ -34,8 +34,8 @@ export function objects({ step, alarm }) {
         this.#row = stored === undefined ? undefined : String(stored);
         this.#isRead = true;
       }
-      const [answer, row, at] = call(step, this.ctx, this.env, ...message, this.#row, Date.now());
-      if (row === null) {
+      const [answer, row, at] = call(step, this.ctx, this.env, ...message, this.#row, Date.now()).split("\n");
+      if (row === "") {
         const deleted = storage.deleteAll();
         this.#row = undefined;
         return deleted.then(() => answer);
@@ -44,7 +44,7 @@ export function objects({ step, alarm }) {
         storage.kv.put(KEY, row);
         this.#row = row;
       }
-      if (at !== undefined) return storage.setAlarm(at).then(() => answer);
+      if (at !== undefined) return storage.setAlarm(Number(at)).then(() => answer);
       return answer;
     }
   };

@@ -6,8 +6,17 @@ use super::watch::Watch;
 use crate::mcp::sse::{event, Events};
 use crate::platform::within;
 use futures_util::stream::unfold;
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
+use worker::wasm_bindgen::prelude::*;
+use worker::web_sys::ReadableStream;
 use worker::{ByteStream, Error, Response, ResponseBody};
+
+#[wasm_bindgen]
+extern "C" {
+    /// The same body, broken off when a panic stops the instance that writes it (`src/shell/watched.mjs`).
+    #[wasm_bindgen(js_namespace = __sluice)]
+    fn watched(body: &ReadableStream) -> ReadableStream;
+}
 
 /// The most of an answer in JSON that is gathered before it goes on, in bytes. It makes no sense before it is whole; one that is
 /// longer goes on as it comes.
@@ -62,10 +71,18 @@ pub fn unseen_with<K: 'static>(answer: &mut Answer, kept: K) -> worker::Result<R
 /// The rest of a body, after what was gathered of it. `kept` lives as long as it passes.
 pub fn rest<K: 'static>(gathered: Vec<u8>, body: ByteStream, kept: K) -> worker::Result<Response> {
     let first = futures_util::stream::iter((!gathered.is_empty()).then_some(Ok(gathered)));
-    Response::from_stream(first.chain(body).map(move |chunk| {
+    written_here(first.chain(body).map(move |chunk| {
         let _ = &kept;
         chunk
     }))
+}
+
+/// A response with this body, which ends when a panic has stopped this instance.
+fn written_here(body: impl Stream<Item = Result<Vec<u8>, Error>> + 'static) -> Result<Response, Error> {
+    match Response::from_stream(body)?.body() {
+        ResponseBody::Stream(body) => Response::from_body(ResponseBody::Stream(watched(body))),
+        ResponseBody::Body(_) | ResponseBody::Empty => Response::empty(),
+    }
 }
 
 /// A stream of events, watched as it passes, after events of our own.
@@ -86,7 +103,7 @@ pub fn events(answer: &mut Answer, first: &[String], watch: Watch, is_mended: bo
     let first = Some(first.iter().map(|message| event(message)).collect::<String>().into_bytes());
     let first = first.filter(|first| !first.is_empty());
     let relay = Relay { first, body: Some(body), events: Events::default(), watch, is_mended };
-    Response::from_stream(unfold(relay, |mut relay| async move {
+    written_here(unfold(relay, |mut relay| async move {
         let chunk = relay.next().await?;
         Some((Ok::<_, Error>(chunk), relay))
     }))

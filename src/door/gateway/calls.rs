@@ -8,7 +8,7 @@ use crate::door::afterwards;
 use crate::door::media;
 use crate::door::meter::{Admitted, Meter, Metered, Occasion, Wanted};
 use crate::door::refuse::Refused;
-use crate::door::reply::Reply;
+use crate::door::reply::{HttpAnswer, Reply};
 use crate::door::run::hold_until;
 use crate::door::told::Told;
 use crate::limiter::admit::forget;
@@ -21,11 +21,11 @@ use crate::upstream::credential::Credential;
 use crate::upstream::patience::{send, Fault, Patience};
 use crate::upstream::watch::Expected;
 use serde_json::value::RawValue;
-use worker::{Response, Result};
+use worker::Result;
 
 impl Gateway<'_> {
     /// Answers a POST with calls in it.
-    pub(super) async fn calls(&self, post: Post, body: Vec<u8>) -> Result<Response> {
+    pub(super) async fn calls(&self, post: Post, body: Vec<u8>) -> Result<HttpAnswer> {
         if self.header("accept").is_some_and(|accept| !media::takes_json_or_events(&accept)) {
             let error = RpcError::unacceptable(406, "the answer is application/json or text/event-stream");
             return self.tell(Reply::rpc(&RpcResponse::without_id(error))).await;
@@ -73,7 +73,7 @@ impl Gateway<'_> {
         batch: &Batch<'_>,
         told: &Told,
         refused: &Refused<'_>,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         if refused.form == RefusalForm::Result {
             return self.send_rest(ready, body, batch, told, |call| Some(call.refused(refused))).await;
         }
@@ -88,7 +88,7 @@ impl Gateway<'_> {
         batch: &Batch<'_>,
         told: &Told,
         instead: impl Fn(&ReadyCall) -> Option<RpcResponse>,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         let ours: Vec<RpcResponse> = ready.iter().filter_map(|ready| ready.answer(&instead)).collect();
         let passes: Vec<bool> = ready.iter().map(|ready| matches!(ready, Ready::Passes(_))).collect();
         if !passes.contains(&true) {
@@ -108,7 +108,7 @@ impl Gateway<'_> {
         batch: &Batch<'_>,
         told: &Told,
         admitted: Admitted,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         let Admitted { turns, leases, returns, .. } = admitted;
         let Meter { env, context, config, .. } = self.meter;
         let turn = turns.iter().flat_map(|(_, turns)| turns).max().copied().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Gateway<'_> {
 
     /// The server behind wants a pause of so many microseconds, and has done nothing. What was charged is on its way back, so what is
     /// left isn't known.
-    async fn paused(&self, ready: &[Ready], batch: &Batch<'_>, told: &Told, pause: u64) -> Result<Response> {
+    async fn paused(&self, ready: &[Ready], batch: &Batch<'_>, told: &Told, pause: u64) -> Result<HttpAnswer> {
         let tool = ready.iter().find_map(Ready::wanted).map_or("", |call| call.tool);
         let reason = Reason::Upstream { retry_after_ms: whole_ms(pause) };
         let refusal = Refusal { reason, allowance: AllowanceKind::Upstream, tool, in_batch: batch.in_batch };

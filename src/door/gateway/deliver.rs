@@ -2,7 +2,7 @@
 
 use super::prepare::Batch;
 use super::{finished, outcome, Gateway};
-use crate::door::reply::{Reply, JSON};
+use crate::door::reply::{HttpAnswer, Reply, JSON};
 use crate::door::told::Told;
 use crate::mcp::reply::Response as RpcResponse;
 use crate::mcp::sse;
@@ -25,7 +25,7 @@ impl Gateway<'_> {
         batch: &Batch<'_>,
         told: &Told,
         kept: impl Any,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         let mut answer = match sent {
             Ok(answer) => answer,
             Err(lost) => {
@@ -92,7 +92,7 @@ impl Gateway<'_> {
         responses: Vec<RpcResponse>,
         batch: &Batch<'_>,
         told: &Told,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         let reply = match (responses.first(), batch.in_batch) {
             (None, _) => Reply::empty(202),
             (Some(first), false) => Reply::rpc(first),

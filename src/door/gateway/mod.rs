@@ -15,7 +15,7 @@ use super::flood;
 use super::incoming::Incoming;
 use super::media;
 use super::meter::Meter;
-use super::reply::{Reply, JSON};
+use super::reply::{HttpAnswer, Reply, JSON};
 use crate::caller::address;
 use crate::caller::identify::identify;
 use crate::caller::Caller;
@@ -52,8 +52,6 @@ pub struct Gateway<'a> {
     upstream: &'a Upstream,
     /// Where the request was sent to.
     own: Url,
-    /// As the client sent them, in lower case.
-    headers: Pairs,
     client: Client,
 }
 
@@ -67,22 +65,22 @@ pub async fn answer(
     request: &Incoming,
     (config, upstream): (&Config, &Upstream),
     (env, context): (&Env, &Context),
-) -> Result<Response> {
+) -> Result<HttpAnswer> {
     let client = Client {
         binding: if upstream.is_bound { Some(env.service(BINDING)?) } else { None },
         timeout_ms: upstream.timeout_ms,
         signal: Some(request.signal()),
     };
     // The runtime gives no address that isn't one.
-    let own = Url::parse(&request.url)?;
+    let own = Url::parse(&request.head.url)?;
     let meter = Meter { config, env, context, request };
-    let gateway = Gateway { meter, upstream, own, headers: request.headers(), client };
+    let gateway = Gateway { meter, upstream, own, client };
     gateway.answer(request).await
 }
 
 impl Gateway<'_> {
-    async fn answer(&self, request: &Incoming) -> Result<Response> {
-        let (method, path) = (request.method.as_str(), request.path.as_str());
+    async fn answer(&self, request: &Incoming) -> Result<HttpAnswer> {
+        let (method, path) = (request.head.method.as_str(), request.head.path.as_str());
         match (method, path) {
             ("POST", "/mcp") => self.post(request).await,
             // A page asks before it has a token.
@@ -100,11 +98,11 @@ impl Gateway<'_> {
     }
 
     /// One POST to the endpoint, from its headers on.
-    async fn post(&self, request: &Incoming) -> Result<Response> {
+    async fn post(&self, request: &Incoming) -> Result<HttpAnswer> {
         let header = |name: &str| self.header(name);
         if let Some(reply) = flood::refusal(self.meter.env, &header).await {
             // Nothing is asked of the server behind for a flood.
-            return Ok(reply.into_response(&[])?.into());
+            return Ok(reply.into_answer(&[]));
         }
         if let Err(reply) = media::check_body(&header) {
             body::leave(request).await;
@@ -156,7 +154,7 @@ impl Gateway<'_> {
         body: Option<Vec<u8>>,
         expected: Vec<Expected>,
         caller: &str,
-    ) -> Result<Response> {
+    ) -> Result<HttpAnswer> {
         let outgoing = self.outgoing(method, path, body);
         let credential = Credential::of(&outgoing.headers);
         let id = expected.first().map(|expected| expected.id.clone());
@@ -216,12 +214,12 @@ impl Gateway<'_> {
             Auth::Token(_) if path != "/mcp" => &Auth::None,
             auth => auth,
         };
-        let headers = sent_on(&self.headers, auth, address.as_deref(), who);
+        let headers = sent_on(&self.meter.request.headers(), auth, address.as_deref(), who);
         Outgoing { method: method.to_owned(), url, headers, body }
     }
 
     /// An answer of our own, as the server behind would give it: to the same browser pages, in a form that the client takes.
-    async fn tell(&self, reply: Reply) -> Result<Response> {
+    async fn tell(&self, reply: Reply) -> Result<HttpAnswer> {
         let takes_events_only = self.header("accept").is_some_and(|accept| media::takes_events_only(&accept));
         let reply = if takes_events_only { reply.into_event() } else { reply };
         let mut cors = match self.header("origin") {
@@ -229,7 +227,7 @@ impl Gateway<'_> {
             None => Pairs::new(),
         };
         expose(&mut cors);
-        Ok(reply.into_response(&cors)?.into())
+        Ok(reply.into_answer(&cors))
     }
 
     /// What the server behind lets a browser page of this origin do. When that isn't known it is asked as the page's browser would.
@@ -265,7 +263,7 @@ impl Gateway<'_> {
     }
 
     fn header(&self, name: &str) -> Option<String> {
-        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+        self.meter.request.header(name)
     }
 }
 
@@ -278,12 +276,12 @@ fn is_document(path: &str) -> bool {
 }
 
 /// A response with the status and the headers of the server behind.
-fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<Response> {
+fn finished(response: Response, status: u16, pairs: &Pairs) -> Result<HttpAnswer> {
     let headers = Headers::new();
     for (name, value) in pairs {
         headers.append(name, value)?;
     }
-    Ok(response.with_headers(headers).with_status(status))
+    Ok(HttpAnswer::Response(response.with_headers(headers).with_status(status).into()))
 }
 
 #[cfg(test)]
