@@ -3,7 +3,8 @@
 use crate::setup::{Setup, SharedMemory};
 use sluice::limiter::answer::Answer;
 use sluice::limiter::memory::{Heard, Insured, Memory};
-use sluice::limiter::policy::{Policy, SECOND};
+use sluice::limiter::policy::{span, Policy, SECOND};
+use sluice::limiter::window::{Came, Window};
 
 /// An isolate.
 #[derive(Default)]
@@ -11,6 +12,8 @@ pub struct Isolate {
     memory: Memory,
     /// Until when each shared object isn't asked.
     held: Vec<u64>,
+    /// What is on the way to each.
+    windows: Vec<Window>,
     /// When the counts that gather now are sent.
     counts_sent_at: u64,
 }
@@ -19,7 +22,7 @@ impl Isolate {
     /// One that has just begun.
     pub fn new(setup: &Setup) -> Self {
         let shards = setup.shared.as_ref().map_or(0, |shared| shared.shards);
-        Self { held: vec![0; shards], ..Self::default() }
+        Self { held: vec![0; shards], windows: vec![Window::default(); shards], ..Self::default() }
     }
 
     /// Whether a remembered debt refuses, and for how long.
@@ -42,13 +45,15 @@ impl Isolate {
         }
     }
 
-    /// Whether it refuses for this shared object without asking it: by its debt, or because it was refused a moment ago.
-    pub fn refuses_shared(&self, setup: &Setup, shard: usize, cost: u64, now: u64) -> Option<u64> {
+    /// Whether it refuses for this shared object without asking it: by its debt, because it was refused a moment ago, or since too much
+    /// is on the way.
+    pub fn refuses_shared(&mut self, setup: &Setup, shard: usize, cost: u64, now: u64) -> Option<u64> {
         let shared = setup.shared.as_ref()?;
         match shared.memory {
             SharedMemory::Nothing => None,
             SharedMemory::Debt => self.refuses(&shared.names[shard], shared.policy, cost, now),
             SharedMemory::Hold(_) => self.held[shard].checked_sub(now).filter(|wait| *wait > 0),
+            SharedMemory::Window => (!self.windows[shard].send(now)).then_some(span(cost, shared.policy.refill())),
         }
     }
 
@@ -62,13 +67,19 @@ impl Isolate {
             SharedMemory::Debt => self.hear(&shared.names[shard], answer, (sent, received), shared.policy),
             SharedMemory::Hold(us) if !answer.admitted => self.held[shard] = received + answer.wait.max(us),
             SharedMemory::Hold(_) => {}
+            SharedMemory::Window => {
+                let came = if answer.admitted { Came::Admitted } else { Came::Refused };
+                self.windows[shard].hear(sent, came, received);
+            }
         }
     }
 
-    /// Doesn't ask a shared object for a while that couldn't answer, if that is what is done after refusals.
-    pub fn hold(&mut self, setup: &Setup, shard: usize, now: u64) {
-        if let Some(SharedMemory::Hold(us)) = setup.shared.as_ref().map(|shared| shared.memory) {
-            self.held[shard] = now + us;
+    /// Remembers that a shared object couldn't answer, if that is what is done after refusals.
+    pub fn hear_nothing(&mut self, setup: &Setup, shard: usize, (sent, now): (u64, u64)) {
+        match setup.shared.as_ref().map(|shared| shared.memory) {
+            Some(SharedMemory::Hold(us)) => self.held[shard] = now + us,
+            Some(SharedMemory::Window) => self.windows[shard].hear(sent, Came::Unanswered, now),
+            _ => {}
         }
     }
 

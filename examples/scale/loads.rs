@@ -73,8 +73,7 @@ pub fn all() -> Vec<Load> {
         flood,
         Load { name: "the same without the flood gate", setup: ungated, few_callers: None },
         crowd("100,000 addresses, 10,000 calls/s", 100, 16, None),
-        crowd("the same, sharing 100 tokens/s", 100, 16, Some(shared(anonymous(), 1, SharedMemory::Nothing))),
-        crowd("the same, that bucket in 16 shards", 100, 16, Some(shared(anonymous(), 16, SharedMemory::Nothing))),
+        crowd("the same, sharing 100 tokens/s", 100, 16, Some(shared(anonymous(), 1, SharedMemory::Window))),
     ]
 }
 

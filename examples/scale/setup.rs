@@ -42,4 +42,6 @@ pub enum SharedMemory {
     Debt,
     /// That it refused: for so long it isn't asked again.
     Hold(u64),
+    /// That it refused: no more is asked at once than it can answer.
+    Window,
 }

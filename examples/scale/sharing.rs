@@ -16,7 +16,7 @@ const SKEWED: Choice = Choice::HashedSkewed(1_000);
 
 /// The tables of this kind, by their names in the page, and the plots, by their files.
 pub fn tell() -> (Vec<Named>, [Named; 2]) {
-    let tables = vec![("shared", ten_thousand()), ("shards", too_early())];
+    let tables = vec![("shared", ten_thousand()), ("window", few()), ("shards", too_early())];
     (tables, [("shared", questions_plot()), ("shards", shards_plot())])
 }
 
@@ -38,9 +38,10 @@ fn ten_thousand() -> String {
     let mut table =
         Table::new(&["10,000 calls/s, 100 tokens/s", "isolates", "questions/s and object", "not answered/s", "run/s"]);
     let ways = [
-        ("as it is", 1, SharedMemory::Nothing),
+        ("asked by all", 1, SharedMemory::Nothing),
         ("its debt remembered", 1, SharedMemory::Debt),
         ("a refusal holds for 1 s", 1, HOLD),
+        ("a window, which is built", 1, SharedMemory::Window),
         ("16 shards", 16, SharedMemory::Nothing),
         ("16 shards, their debts remembered", 16, SharedMemory::Debt),
     ];
@@ -48,6 +49,21 @@ fn ten_thousand() -> String {
         for isolates in [1, 16, 300] {
             let mut cells = vec![name.to_owned(), isolates.to_string()];
             cells.extend(at(100, isolates, shards, memory).map(whole));
+            table.row(cells);
+        }
+    }
+    table.text()
+}
+
+/// What a window costs where no crowd is.
+fn few() -> String {
+    let loads = [80, 95, 100, 120, 200, 1_000];
+    let mut table =
+        Table::new(&["run/s, of 100 tokens/s", "isolates", "80 calls/s", "95", "100", "120", "200", "1,000"]);
+    for (name, memory) in [("without a window", SharedMemory::Nothing), ("with one", SharedMemory::Window)] {
+        for isolates in [1, 16] {
+            let mut cells = vec![name.to_owned(), isolates.to_string()];
+            cells.extend(loads.map(|load| whole(at(1_000_000 / load, isolates, 1, memory)[2])));
             table.row(cells);
         }
     }
@@ -97,10 +113,10 @@ fn questions_plot() -> String {
         Line { name, points: points.to_vec() }
     };
     let lines = [
-        line("as it is", 1, 16, SharedMemory::Nothing),
-        line("a refusal holds for 1 s, 300 isolates", 1, 300, HOLD),
+        line("without a window", 1, 16, SharedMemory::Nothing),
+        line("with a window, 16 isolates", 1, 16, SharedMemory::Window),
+        line("with a window, 300 isolates", 1, 300, SharedMemory::Window),
         line("each of 16 shards", 16, 16, SharedMemory::Nothing),
-        line("each of 16 shards, debts remembered, 16 isolates", 16, 16, SharedMemory::Debt),
     ];
     plot::log_lines("Questions/s to a shared object of 100 tokens/s, by calls/s", 1_000.0, &lines)
 }

@@ -241,7 +241,7 @@ impl World<'_> {
         match (whom.checked_sub(self.setup.callers), &self.setup.shared) {
             (Some(shard), Some(shared)) => {
                 self.tally.shared_failures += 1;
-                isolate.hold(self.setup, shard, clock);
+                isolate.hear_nothing(self.setup, shard, (whole_ms(call.sent), clock));
                 let wait = isolate.insure(&shared.names[shard], policy, TOKEN, clock);
                 self.shared_ruled(call, wait, now);
             }

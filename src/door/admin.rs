@@ -35,12 +35,12 @@ pub async fn answer(request: &Incoming, config: &Config, env: &Env) -> Reply {
     if !is_admin(request.header("authorization").as_deref(), token) {
         return Reply::empty(401).with("www-authenticate", "Bearer");
     }
-    let caller = match Url::parse(&request.head.url).ok().map(|url| caller(&url, config)) {
+    let caller = match Url::parse(request.head.url()).ok().map(|url| caller(&url, config)) {
         Some(Ok(caller)) => caller,
         Some(Err(what)) => return refused(404, what),
         None => return Reply::empty(404),
     };
-    let order = match request.head.method.as_str() {
+    let order = match request.head.method() {
         "GET" | "HEAD" => Order::Show,
         "DELETE" => Order::Clear,
         "PUT" => match body::read(request, LARGEST_BODY).await {

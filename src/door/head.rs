@@ -3,17 +3,9 @@
 /// In the place of a field's value that isn't there. No value has it in it (RFC 9110 section 5.5).
 const MISSING: &str = "\0";
 
-/// Where a request is sent to, and what nearly every one is asked for.
-pub struct Head {
-    /// GET, POST, ...
-    pub method: String,
-    /// Where to, as it was sent.
-    pub url: String,
-    /// The path of it.
-    pub path: String,
-    /// Names and values, by turns.
-    fields: Vec<String>,
-}
+/// Method, URL, and what nearly every request is asked for: what `src/entry.mjs` writes, method and URL, and then the name and the value
+/// of each field, a line each.
+pub struct Head(pub String);
 
 /// What a head tells of a field.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,23 +19,30 @@ pub enum Field<'a> {
 }
 
 impl Head {
-    /// From what `src/entry.mjs` writes: method and URL, and the name and the value of each field, a line each.
-    pub fn new(text: &str) -> Self {
-        let mut lines = text.split('\n').map(str::to_owned);
-        let (method, url) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        // It is absolute, and a ? or # in its path is written otherwise (URL Standard, section 4.5).
-        let path = url.split_once("://").and_then(|(_, rest)| rest.find('/').and_then(|start| rest.get(start..)));
-        let path = path.and_then(|path| path.split(['?', '#']).next()).unwrap_or("/").to_owned();
-        Self { method, url, path, fields: lines.collect() }
+    /// GET, POST, ...
+    pub fn method(&self) -> &str {
+        self.0.split('\n').next().unwrap_or_default()
+    }
+
+    /// Where to, as it was sent.
+    pub fn url(&self) -> &str {
+        self.0.split('\n').nth(1).unwrap_or_default()
+    }
+
+    /// The path of it.
+    pub fn path(&self) -> &str {
+        // The URL is absolute, and a ? or # in its path is written otherwise (URL Standard, section 4.5).
+        let path =
+            self.url().split_once("://").and_then(|(_, rest)| rest.find('/').and_then(|start| rest.get(start..)));
+        path.and_then(|path| path.split(['?', '#']).next()).unwrap_or("/")
     }
 
     /// What is told of a field.
     pub fn field(&self, name: &str) -> Field<'_> {
-        for field in self.fields.chunks_exact(2) {
-            match field {
-                [other, value] if other.eq_ignore_ascii_case(name) && value == MISSING => return Field::Missing,
-                [other, value] if other.eq_ignore_ascii_case(name) => return Field::Is(value),
-                _ => (),
+        let mut lines = self.0.split('\n').skip(2);
+        while let (Some(other), Some(value)) = (lines.next(), lines.next()) {
+            if other.eq_ignore_ascii_case(name) {
+                return if value == MISSING { Field::Missing } else { Field::Is(value) };
             }
         }
         Field::Unknown
@@ -56,8 +55,8 @@ mod tests {
 
     #[test]
     fn a_field_has_a_value_or_none_or_isnt_told_of() {
-        let head = Head::new("POST\nhttps://a.example/mcp\norigin\n\0\naccept\na, b\nmcp-name\n");
-        assert_eq!((head.method.as_str(), head.url.as_str()), ("POST", "https://a.example/mcp"));
+        let head = Head("POST\nhttps://a.example/mcp\norigin\n\0\naccept\na, b\nmcp-name\n".to_owned());
+        assert_eq!((head.method(), head.url()), ("POST", "https://a.example/mcp"));
         assert_eq!(head.field("origin"), Field::Missing);
         assert_eq!(head.field("Accept"), Field::Is("a, b"));
         assert_eq!(head.field("mcp-name"), Field::Is(""), "an empty one is there");
@@ -74,7 +73,7 @@ mod tests {
             ("https://a.example", "/"),
             ("", "/"),
         ] {
-            assert_eq!(Head::new(&format!("GET\n{url}")).path, path, "{url}");
+            assert_eq!(Head(format!("GET\n{url}")).path(), path, "{url}");
         }
     }
 }

@@ -16,8 +16,8 @@ pub struct Incoming {
 
 impl Incoming {
     /// With its head as `src/entry.mjs` writes it.
-    pub fn new(head: &str, request: web_sys::Request) -> Self {
-        Self { request, head: Head::new(head) }
+    pub fn new(head: String, request: web_sys::Request) -> Self {
+        Self { request, head: Head(head) }
     }
 
     /// A header's value. Those that came more than once are joined by commas.

@@ -59,9 +59,9 @@ const PAGE_METHODS: &str = "GET, HEAD, OPTIONS";
 /// Steps 2 and 3 are in `exchange.rs`, 4 in `entry.rs`, 5 in `meter.rs`, 6 and the counting in `run.rs`, 7 in `told.rs`; where there is a
 /// server behind, 2 is in `gateway/judge.rs`, 4 in `gateway/prepare.rs`, 6 in `gateway/calls.rs`, and 7 in `gateway/deliver.rs`.
 pub async fn answer(head: String, request: web_sys::Request, env: Env, context: Context) -> HttpAnswer {
-    let request = Incoming::new(&head, request);
+    let request = Incoming::new(head, request);
     let config = environment::config(&env);
-    let (path, url) = (request.head.path.as_str(), request.head.url.as_str());
+    let (path, url) = (request.head.path(), request.head.url());
     if let Some((config, upstream)) = behind(&config).filter(|(config, _)| gateway::leads_on(path, config)) {
         let response = gateway::answer(&request, (config, upstream), (&env, &context)).await;
         crate::stats::flow::send_later(&env, &context);
@@ -87,7 +87,7 @@ pub async fn answer(head: String, request: web_sys::Request, env: Env, context: 
     if !is_open && origin.as_deref().is_some_and(|origin| !config.origins.allow(origin, url)) {
         return Reply::empty(403).into_answer(&[]);
     }
-    let reply = match (request.head.method.as_str(), path) {
+    let reply = match (request.head.method(), path) {
         ("OPTIONS", _) => reply::preflight(&request, methods),
         ("POST", "/mcp") => {
             let reply = post(&request, config, &env, &context).await;
@@ -131,5 +131,5 @@ async fn post(request: &Incoming, config: &Config, env: &Env, context: &Context)
         Err(reply) => return reply,
     };
     let meter = Meter { config, env, context, request };
-    Exchange { meter, url: &request.head.url, header: &header }.answer(&body).await
+    Exchange { meter, url: request.head.url(), header: &header }.answer(&body).await
 }

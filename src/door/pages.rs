@@ -32,7 +32,7 @@ pub async fn counted(request: &Incoming, config: &Config, env: &Env) -> Reply {
         return Reply::empty(401).with("www-authenticate", "Bearer");
     }
     let reply = match flow::send(env).await {
-        Ok(counts) if request.head.path == "/stats" => Reply::json(200, &show::stats(&counts)),
+        Ok(counts) if request.head.path() == "/stats" => Reply::json(200, &show::stats(&counts)),
         Ok(counts) => Reply::text(200, show::METRICS_TYPE, show::metrics(&counts)),
         Err(failure) => {
             console_error!("{}", json!({ "event": "stats_failure", "cause": failure.cause() }));

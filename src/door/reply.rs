@@ -3,8 +3,7 @@
 use super::incoming::Incoming;
 use crate::mcp::reply::Response as RpcResponse;
 use crate::mcp::sse;
-use serde::Serialize;
-use serde_json::{json, Map};
+use serde::{Serialize, Serializer};
 use worker::wasm_bindgen::JsValue;
 use worker::web_sys::Response;
 
@@ -88,13 +87,33 @@ impl Reply {
 
     /// With these headers for browser pages, in one piece, which crosses the border as fast as any part of it would.
     pub fn into_answer(self, cors: &[(String, String)]) -> HttpAnswer {
-        let own = self.headers.iter().map(|(name, value)| (*name, value.as_str()));
-        let cors = cors.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        // Each is there once. (An object of names costs the runtime half of what a list of pairs does.)
-        let headers: Map<_, _> =
-            own.chain([("vary", "Origin")]).chain(cors).map(|(name, value)| (name.to_owned(), value.into())).collect();
-        let head = json!({ "status": self.status, "headers": headers });
-        HttpAnswer::Text(format!("{head}\n{}", self.body.as_deref().unwrap_or_default()))
+        let headers = Fields { own: &self.headers, cors };
+        // Nothing of a head can't be written.
+        let mut text = serde_json::to_string(&Init { status: self.status, headers }).unwrap_or_default();
+        text.push('\n');
+        text.push_str(self.body.as_deref().unwrap_or_default());
+        HttpAnswer::Text(text)
+    }
+}
+
+/// What the constructor of a response takes beside its body (Fetch Standard, ResponseInit).
+#[derive(Serialize)]
+struct Init<'a> {
+    status: u16,
+    headers: Fields<'a>,
+}
+
+struct Fields<'a> {
+    own: &'a [(&'static str, String)],
+    cors: &'a [(String, String)],
+}
+
+impl Serialize for Fields<'_> {
+    /// Each is there once. (An object of names costs the runtime half of what a list of pairs does.)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self.own.iter().map(|(name, value)| (*name, value.as_str()));
+        let cors = self.cors.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        serializer.collect_map(own.chain([("vary", "Origin")]).chain(cors))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether the calls of one POST may run: the way past everything that limits them.
 //!
 //! 1. What never fits is refused without a question, and so is what a remembered debt refuses.
-//! 2. A shared bucket is asked first, where clients make up their own keys: so that made-up keys make no objects.
+//! 2. A shared bucket is asked first, so that keys that clients make up make no objects. Of a crowd, only so many ask it.
 //! 3. The caller's own object.
 //! 4. The slots of the session, where a server behind has any.
 //! 5. Spacing, which holds a place for each call.
@@ -10,7 +10,7 @@
 
 use super::allowance::{self, Demand, Finding, Limit};
 use super::answer::{Answer, Kind};
-use super::ask::{instead, question, Instead};
+use super::ask::{instead, question, question_of_many, Instead};
 use super::bucket::Debt;
 use super::give_back::Receipt;
 use super::memory::{Heard, Memory};
@@ -136,7 +136,7 @@ pub struct Outcome {
     pub questions: u64,
     /// Rows that they wrote.
     pub rows_written: u64,
-    /// Whether this was refused on a remembered debt.
+    /// Whether this was refused without a question.
     pub remembered: bool,
     /// The policies that decided where an object couldn't.
     pub failed: Vec<Fail>,
@@ -190,7 +190,7 @@ async fn ask_all(env: &Env, admission: &Admission<'_>, limits: &[Limit<'_>], out
                 }
             };
             // What is remembered is measured by what questions say, and that isn't what holds where the operator decided otherwise.
-            heard = answer.held.is_none().then_some((answer, sent));
+            heard = (answer.held.is_none() && !outcome.remembered).then_some((answer, sent));
         }
     }
     outcome.standing = match (outcome.standing.take(), shared_standing) {
@@ -226,8 +226,15 @@ async fn ask_one(
     whose: Whose,
     outcome: &mut Outcome,
 ) -> Option<Answer> {
-    outcome.questions = outcome.questions.saturating_add(1);
-    match question(env, name, asked, admission.deadline_ms).await {
+    let answer = match whose {
+        Whose::Anonymous | Whose::Shared => question_of_many(env, name, asked, admission.deadline_ms).await,
+        Whose::Caller | Whose::Spacing | Whose::Session => {
+            Some(question(env, name, asked, admission.deadline_ms).await)
+        }
+    };
+    outcome.remembered = answer.is_none();
+    outcome.questions = outcome.questions.saturating_add(u64::from(answer.is_some()));
+    match answer.unwrap_or_else(|| Ok(Answer::of_empty_bucket(asked, now_us()))) {
         Ok(answer) => {
             outcome.rows_written = outcome.rows_written.saturating_add(answer.rows);
             if let Some(receipt) = answer.receipt.clone().filter(|_| answer.admitted) {

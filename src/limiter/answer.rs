@@ -71,6 +71,12 @@ pub enum Kind {
 }
 
 impl Answer {
+    /// What a bucket with nothing left answers to `question` at `now` (microseconds).
+    pub fn of_empty_bucket(question: &Question, now: u64) -> Self {
+        let wait = span(question.cost, question.refill);
+        Self { debt: question.capacity, at: now, wait, ..Self::default() }
+    }
+
     /// What is wrong with it as an answer to `question`, if anything: an object that talks nonsense has not answered.
     pub fn fault(&self, question: &Question) -> Option<&'static str> {
         if self.debt > LARGEST || self.at > LARGEST.saturating_mul(2) || self.wait > LARGEST {
@@ -217,5 +223,13 @@ mod tests {
             let by = Some(By { kind, tool: tool.to_owned() });
             assert!(Answer { by, wait: 1, ..Answer::default() }.fault(&free).is_some(), "nothing was wanted of it");
         }
+    }
+
+    #[test]
+    fn a_bucket_with_nothing_left_answers_what_its_object_could() {
+        let question = question();
+        let answer = Answer::of_empty_bucket(&question, 1_796_000_000_000_000);
+        assert_eq!((answer.admitted, answer.debt, answer.wait, answer.rows), (false, 30 * TOKEN, 2_000_000, 0));
+        assert_eq!(answer.fault(&question), None);
     }
 }

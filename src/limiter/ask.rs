@@ -7,10 +7,19 @@ use super::operator::{Order, State};
 use super::policy::Policy;
 use super::question::Question;
 use super::returns::{Return, Taken};
+use super::window::{Came, Window};
 use crate::config::Fail;
 use crate::platform::ask::{ask, Failure};
+use crate::platform::now_us;
 use serde_json::json;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use worker::{console_error, Env};
+
+thread_local! {
+    /// Of the buckets that many callers share, by the names of their objects: a few, and a shard or two of each.
+    static WINDOWS: RefCell<HashMap<String, Window>> = RefCell::default();
+}
 
 /// Asks the object `name`. Nonsense is no answer.
 pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u32) -> Result<Answer, Failure> {
@@ -23,6 +32,30 @@ pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u
         None => Ok(answer),
         Some(fault) => Err(Failure::Broken(format!("the object answered nonsense: {fault}"))),
     }
+}
+
+/// Asks the object `name` for many callers. None when that would be one question too many: then the bucket is as good as empty.
+pub async fn question_of_many(
+    env: &Env,
+    name: &str,
+    asked: &Question,
+    deadline_ms: u32,
+) -> Option<Result<Answer, Failure>> {
+    if asked.is_free() {
+        return Some(question(env, name, asked, deadline_ms).await);
+    }
+    let sent = now_us();
+    if !WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().send(sent)) {
+        return None;
+    }
+    let answer = question(env, name, asked, deadline_ms).await;
+    let came = match &answer {
+        Ok(answer) if answer.admitted => Came::Admitted,
+        Ok(_) => Came::Refused,
+        Err(_) => Came::Unanswered,
+    };
+    WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().hear(sent, came, now_us()));
+    Some(answer)
 }
 
 /// Gives something back to the object `name`, and tells the rows that it wrote.

@@ -65,7 +65,7 @@ pub struct Counts {
     pub questions: u64,
     /// Rows that those wrote.
     pub rows_written: u64,
-    /// Calls refused without a question, on a remembered debt.
+    /// Calls refused without a question.
     pub remembered: u64,
     /// Calls and batches of tokens whose plan isn't in the table.
     #[serde(skip_serializing_if = "is_zero")]

@@ -64,7 +64,7 @@ fn plan() -> bool {
     let now = now_us();
     GATHERED.with_borrow_mut(|gathered| {
         let pending = gathered.planned.is_some_and(|since| since <= now && now < since.saturating_add(LOST_AFTER));
-        let plan = !gathered.counts.is_empty() && !pending;
+        let plan = !pending && !gathered.counts.is_empty();
         if plan {
             gathered.planned = Some(now);
         }

@@ -122,6 +122,33 @@ test("callers without a token, all as one, have that one bucket alone", async ()
   assert.equal(refused.headers.get("ratelimit-policy"), '"tools-call";q=10;w=10000');
 });
 
+// Of a crowd nearly all are refused. How many of them ask is what an object can bear or not (docs/scale.md).
+test("a crowd before an empty shared bucket asks it now and then, and gets what comes back", async () => {
+  await using sluice = await start({
+    vars: { ...BY_TOKEN, MCP_RATE_LIMIT: "0", MCP_ANONYMOUS: "address", MCP_RATE_LIMIT_ANONYMOUS: "10", MCP_RATE_LIMIT_BURST: "20" },
+  });
+  const address = (round, index) => `10.${round}.${index >> 8}.${index & 255}`;
+  const first = await atOnce(40, (index) => call(sluice, address(0, index)));
+  assert.ok(countRan(first) >= 20, "before any was refused all ask");
+  const started = performance.now();
+  const before = await metrics(sluice);
+  const answers = [];
+  for (let round = 1; round <= 10; round += 1) answers.push(...(await atOnce(100, (index) => call(sluice, address(round, index)))));
+  allRanOrRefused(answers);
+  const came = ((performance.now() - started) / 1000) * 10;
+  assert.ok(countRan(answers) <= came + 21, `${countRan(answers)} ran, and ${came} tokens came back`);
+  for (const { reason, allowance, retryAfterMs } of answers.filter((answer) => !ran(answer)).map(refusalOf)) {
+    assert.deepEqual([reason, allowance], ["rate", "anonymous"]);
+    assert.ok(retryAfterMs > 0 && retryAfterMs <= 100);
+  }
+  const after = await metrics(sluice);
+  const asked = after.mcp_limiter_questions_total - before.mcp_limiter_questions_total;
+  assert.equal(asked + after.mcp_remembered_refusals_total - before.mcp_remembered_refusals_total, 1_000);
+  assert.ok(asked < 500, `${asked} of 1,000 asked`);
+  // Who comes alone, a second later, is asked for.
+  await until(async () => ran(await call(sluice, "192.0.2.1")), "a token for one more");
+});
+
 test("a bucket that gives more than an object can be asked for is several", async () => {
   await using sluice = await start({
     vars: { MCP_RATE_LIMIT: "0", MCP_CALLER: "token", MCP_TOKEN_UNVERIFIED: "digest", MCP_RATE_LIMIT_SHARED: "2000", MCP_RATE_LIMIT_BURST: "10" },

@@ -72,7 +72,7 @@ pub async fn answer(
         signal: Some(request.signal()),
     };
     // The runtime gives no address that isn't one.
-    let own = Url::parse(&request.head.url)?;
+    let own = Url::parse(request.head.url())?;
     let meter = Meter { config, env, context, request };
     let gateway = Gateway { meter, upstream, own, client };
     gateway.answer(request).await
@@ -80,7 +80,7 @@ pub async fn answer(
 
 impl Gateway<'_> {
     async fn answer(&self, request: &Incoming) -> Result<HttpAnswer> {
-        let (method, path) = (request.head.method.as_str(), request.head.path.as_str());
+        let (method, path) = (request.head.method(), request.head.path());
         match (method, path) {
             ("POST", "/mcp") => self.post(request).await,
             // A page asks before it has a token.

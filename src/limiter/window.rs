@@ -1,0 +1,142 @@
+//! How many questions to a bucket that many callers share an isolate has on the way, at the most.
+//!
+//! One object answers about a thousand questions a second. A crowd asks more than that, and most of it for nothing: nearly all are
+//! refused. So once the bucket refuses, an isolate asks it as TCP sends after a loss (RFC 5681): one question at a time, one more for
+//! each that is admitted, half as many when one is refused or not answered. Who would be one too many is refused without a question.
+//! Nothing is admitted here, so nothing is added to what the bucket gives; in a crowd a call may be refused that it had room for.
+
+use super::policy::SECOND;
+
+/// For how long a refusal narrows the window, in microseconds. While a crowd goes on the next one comes sooner.
+const NARROW_FOR: u64 = SECOND;
+
+/// After how long a question isn't on the way any more, whatever became of it, in microseconds: whoever asked was cut off.
+const LOST_AFTER: u64 = 10 * SECOND;
+
+/// The questions of one isolate to one bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// When each was sent that is on the way, in microseconds.
+    on_the_way: Vec<u64>,
+    /// How many there may be; while nothing was refused, any number.
+    most: Option<usize>,
+    /// The last time that one was refused, or wasn't answered.
+    narrowed_at: u64,
+}
+
+/// What came of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It was admitted.
+    Admitted,
+    /// It was refused.
+    Refused,
+    /// The object couldn't answer.
+    Unanswered,
+}
+
+impl Window {
+    /// Sends a question at `now`, if there is room for one more.
+    pub fn send(&mut self, now: u64) -> bool {
+        if !is_within(NARROW_FOR, self.narrowed_at, now) {
+            self.most = None;
+        }
+        self.on_the_way.retain(|sent| is_within(LOST_AFTER, *sent, now));
+        let has_room = self.most.is_none_or(|most| self.on_the_way.len() < most);
+        if has_room {
+            self.on_the_way.push(now);
+        }
+        has_room
+    }
+
+    /// Hears what came, at `now`, of a question that was sent at `sent`.
+    pub fn hear(&mut self, sent: u64, came: Came, now: u64) {
+        if let Some(place) = self.on_the_way.iter().position(|other| *other == sent) {
+            self.on_the_way.swap_remove(place);
+        }
+        self.most = match (came, self.most) {
+            (Came::Admitted, most) => most.map(|most| most.saturating_add(1)),
+            (Came::Refused, None) => Some(1),
+            // An object that can't answer may be ill, and not crowded.
+            (Came::Unanswered, None) => None,
+            (Came::Refused | Came::Unanswered, Some(most)) => Some((most / 2).max(1)),
+        };
+        if came != Came::Admitted {
+            self.narrowed_at = now;
+        }
+    }
+}
+
+/// A clock that went back is past everything.
+fn is_within(span: u64, since: u64, now: u64) -> bool {
+    since <= now && now < since.saturating_add(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_796_000_000 * SECOND;
+
+    fn sent(window: &mut Window, at: u64, count: usize) -> usize {
+        (0..count).filter(|_| window.send(at)).count()
+    }
+
+    #[test]
+    fn any_number_is_asked_until_one_is_refused_and_then_one_at_a_time() {
+        let mut window = Window::default();
+        assert_eq!(sent(&mut window, NOW, 500), 500);
+        window.hear(NOW, Came::Admitted, NOW + 1);
+        assert_eq!(sent(&mut window, NOW + 1, 1), 1);
+        (0..499).for_each(|_| window.hear(NOW, Came::Refused, NOW + 2));
+        assert_eq!(sent(&mut window, NOW + 2, 10), 0, "one is still on the way");
+        window.hear(NOW + 1, Came::Refused, NOW + 3);
+        assert_eq!(sent(&mut window, NOW + 3, 10), 1);
+    }
+
+    #[test]
+    fn each_that_is_admitted_makes_room_for_one_more_and_a_refusal_halves_it() {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        for round in 0..7 {
+            assert!(window.send(NOW + round));
+            window.hear(NOW + round, Came::Admitted, NOW + round);
+        }
+        assert_eq!(sent(&mut window, NOW + 10, 20), 8);
+        window.hear(NOW + 10, Came::Unanswered, NOW + 11);
+        assert_eq!(sent(&mut window, NOW + 11, 20), 0, "seven are on the way, and four may be");
+        (0..7).for_each(|_| window.hear(NOW + 10, Came::Refused, NOW + 12));
+        assert_eq!(sent(&mut window, NOW + 12, 20), 1, "but never none");
+    }
+
+    #[test]
+    fn a_second_after_the_last_refusal_all_is_as_before() {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        assert_eq!(sent(&mut window, NOW + NARROW_FOR - 1, 10), 1);
+        assert_eq!(sent(&mut window, NOW + NARROW_FOR, 10), 10);
+        // A clock that went back makes it wide, and never narrow for good.
+        window.hear(NOW + NARROW_FOR, Came::Refused, NOW + NARROW_FOR);
+        assert_eq!(sent(&mut window, NOW, 10), 10);
+    }
+
+    #[test]
+    fn a_question_that_was_cut_off_takes_no_room_for_good() {
+        let mut window = Window::default();
+        assert_eq!(sent(&mut window, NOW, 3), 3);
+        let later = NOW + LOST_AFTER - 1;
+        window.hear(NOW, Came::Refused, later);
+        assert!(!window.send(later), "two are on the way");
+        assert!(window.send(NOW + LOST_AFTER), "and not any more");
+    }
+
+    #[test]
+    fn an_object_that_never_answered_narrows_nothing() {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Unanswered, NOW);
+        assert_eq!(sent(&mut window, NOW, 10), 10);
+    }
+}
