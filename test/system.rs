@@ -433,3 +433,25 @@ fn no_page_names_a_variable_that_isnt_read() {
         assert!(strange.is_empty(), "{page} names {strange:?}");
     }
 }
+
+/// Rust and the shell name each other's functions, and no compiler sees both.
+#[test]
+fn what_rust_asks_of_the_shell_is_there_and_nothing_else() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let mut asked = BTreeSet::new();
+    for file in files("src").iter().filter(|file| file.ends_with(".rs")) {
+        let text = read(file);
+        for import in text.split("js_namespace = __sluice").skip(1) {
+            let name = match import.split_once("js_name = ").filter(|(before, _)| !before.contains(']')) {
+                Some((_, rest)) => rest,
+                None => import.split_once("fn ").unwrap().1,
+            };
+            let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap();
+            asked.insert(name[..end].to_owned());
+        }
+    }
+    let shell = read("src/shell/imports.mjs");
+    let (_, given) = shell.split_once("globalThis.__sluice = {").unwrap();
+    let given: BTreeSet<_> = given.split_once('}').unwrap().0.split(',').map(|name| name.trim().to_owned()).collect();
+    assert_eq!(asked, given);
+}

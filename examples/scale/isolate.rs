@@ -78,7 +78,7 @@ impl Isolate {
     pub fn hear_nothing(&mut self, setup: &Setup, shard: usize, (sent, now): (u64, u64)) {
         match setup.shared.as_ref().map(|shared| shared.memory) {
             Some(SharedMemory::Hold(us)) => self.held[shard] = now + us,
-            Some(SharedMemory::Window) => self.windows[shard].hear(sent, Came::Unanswered, now),
+            Some(SharedMemory::Window) => self.windows[shard].hear(sent, Came::Overloaded, now),
             _ => {}
         }
     }

@@ -85,7 +85,7 @@ impl Reply {
         self
     }
 
-    /// With these headers for browser pages, in one piece, which crosses the border as fast as any part of it would.
+    /// With these headers for browser pages. In one piece: each part would cost as much as all of it.
     pub fn into_answer(self, cors: &[(String, String)]) -> HttpAnswer {
         let headers = Fields { own: &self.headers, cors };
         // Nothing of a head can't be written.
@@ -142,4 +142,35 @@ pub fn preflight(request: &Incoming, methods: &str) -> Reply {
         .with("allow", methods)
         .with("access-control-allow-headers", allowed)
         .with("access-control-max-age", PREFLIGHT_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(reply: Reply, origin: Option<&str>) -> String {
+        match reply.into_answer(&cors(origin, "POST")) {
+            HttpAnswer::Text(text) => text,
+            HttpAnswer::Response(_) => panic!("an answer that is made here is text"),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_head_of_one_line_and_the_body_as_it_is() {
+        let reply =
+            Reply::text(429, "text/plain", "first\nsecond: \u{2028}é".to_owned()).with("retry-after", "a\n\"b\"");
+        assert_eq!(
+            text(reply, None),
+            "{\"status\":429,\"headers\":{\"content-type\":\"text/plain\",\"retry-after\":\"a\\n\\\"b\\\"\",\"vary\":\"Origin\"}}\nfirst\nsecond: \u{2028}é"
+        );
+        assert_eq!(text(Reply::empty(204), None), "{\"status\":204,\"headers\":{\"vary\":\"Origin\"}}\n");
+    }
+
+    #[test]
+    fn a_page_is_told_what_it_may_read() {
+        let text = text(Reply::empty(202), Some("http://localhost:5173"));
+        let head: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(head["headers"]["access-control-allow-origin"], "http://localhost:5173");
+        assert_eq!(head["headers"]["access-control-expose-headers"], EXPOSED_HEADERS);
+    }
 }

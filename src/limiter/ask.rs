@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use worker::{console_error, Env};
 
 thread_local! {
-    /// Of the buckets that many callers share, by the names of their objects: a few, and a shard or two of each.
+    /// Of the buckets that many callers share, by the names of their objects: a few, of 32 shards at the most.
     static WINDOWS: RefCell<HashMap<String, Window>> = RefCell::default();
 }
 
@@ -34,14 +34,15 @@ pub async fn question(env: &Env, name: &str, question: &Question, deadline_ms: u
     }
 }
 
-/// Asks the object `name` for many callers. None when that would be one question too many: then the bucket is as good as empty.
+/// Asks the object `name`, whose bucket many callers share. None when that would be one question too many: then the bucket is as good as
+/// empty. What takes nothing of it is always asked for.
 pub async fn question_of_many(
     env: &Env,
     name: &str,
     asked: &Question,
     deadline_ms: u32,
 ) -> Option<Result<Answer, Failure>> {
-    if asked.is_free() {
+    if asked.cost == 0 || asked.capacity == 0 {
         return Some(question(env, name, asked, deadline_ms).await);
     }
     let sent = now_us();
@@ -51,8 +52,10 @@ pub async fn question_of_many(
     let answer = question(env, name, asked, deadline_ms).await;
     let came = match &answer {
         Ok(answer) if answer.admitted => Came::Admitted,
+        Ok(answer) if answer.by.is_some() => Came::Elsewhere,
         Ok(_) => Came::Refused,
-        Err(_) => Came::Unanswered,
+        Err(failure) if failure.is_of_a_flood() => Came::Overloaded,
+        Err(_) => Came::Failed,
     };
     WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().hear(sent, came, now_us()));
     Some(answer)
@@ -90,8 +93,7 @@ pub fn instead(
     failure: &Failure,
     now: u64,
 ) -> (Instead, Fail) {
-    let own_doing = matches!(failure, Failure::Overloaded(_) | Failure::Deadline(_));
-    let applied = if fail == Fail::Open && own_doing { Fail::Insured } else { fail };
+    let applied = if fail == Fail::Open && failure.is_of_a_flood() { Fail::Insured } else { fail };
     let line = json!({ "event": "limiter_failure", "cause": failure.cause(), "policy": applied.name() });
     console_error!("{line}");
     let instead = match (applied, bucket) {

@@ -2,7 +2,7 @@
 //!
 //! One object answers about a thousand questions a second. A crowd asks more than that, and most of it for nothing: nearly all are
 //! refused. So once the bucket refuses, an isolate asks it as TCP sends after a loss (RFC 5681): one question at a time, one more for
-//! each that is admitted, half as many when one is refused or not answered. Who would be one too many is refused without a question.
+//! each that is admitted, half as many when one is refused or comes too late. Who would be one too many is refused without a question.
 //! Nothing is admitted here, so nothing is added to what the bucket gives; in a crowd a call may be refused that it had room for.
 
 use super::policy::SECOND;
@@ -10,8 +10,8 @@ use super::policy::SECOND;
 /// For how long a refusal narrows the window, in microseconds. While a crowd goes on the next one comes sooner.
 const NARROW_FOR: u64 = SECOND;
 
-/// After how long a question isn't on the way any more, whatever became of it, in microseconds: whoever asked was cut off.
-const LOST_AFTER: u64 = 10 * SECOND;
+/// After how long a question isn't on the way any more, in microseconds: longer than any deadline, so whoever asked was cut off.
+const LOST_AFTER: u64 = 120 * SECOND;
 
 /// The questions of one isolate to one bucket.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Window {
     on_the_way: Vec<u64>,
     /// How many there may be; while nothing was refused, any number.
     most: Option<usize>,
-    /// The last time that one was refused, or wasn't answered.
+    /// The last time that one was refused, or came too late.
     narrowed_at: u64,
 }
 
@@ -29,10 +29,14 @@ pub struct Window {
 pub enum Came {
     /// It was admitted.
     Admitted,
-    /// It was refused.
+    /// The bucket refused it.
     Refused,
-    /// The object couldn't answer.
-    Unanswered,
+    /// Another limit did, of those that the object keeps beside the bucket.
+    Elsewhere,
+    /// The object has more to do than it can.
+    Overloaded,
+    /// It is broken: nobody is refused by its bucket then, and what happens instead isn't decided here.
+    Failed,
 }
 
 impl Window {
@@ -55,13 +59,13 @@ impl Window {
             self.on_the_way.swap_remove(place);
         }
         self.most = match (came, self.most) {
+            (Came::Elsewhere, most) => most,
             (Came::Admitted, most) => most.map(|most| most.saturating_add(1)),
+            (Came::Failed, _) | (Came::Overloaded, None) => None,
             (Came::Refused, None) => Some(1),
-            // An object that can't answer may be ill, and not crowded.
-            (Came::Unanswered, None) => None,
-            (Came::Refused | Came::Unanswered, Some(most)) => Some((most / 2).max(1)),
+            (Came::Refused | Came::Overloaded, Some(most)) => Some((most / 2).max(1)),
         };
-        if came != Came::Admitted {
+        if matches!(came, Came::Refused | Came::Overloaded) {
             self.narrowed_at = now;
         }
     }
@@ -104,7 +108,7 @@ mod tests {
             window.hear(NOW + round, Came::Admitted, NOW + round);
         }
         assert_eq!(sent(&mut window, NOW + 10, 20), 8);
-        window.hear(NOW + 10, Came::Unanswered, NOW + 11);
+        window.hear(NOW + 10, Came::Overloaded, NOW + 11);
         assert_eq!(sent(&mut window, NOW + 11, 20), 0, "seven are on the way, and four may be");
         (0..7).for_each(|_| window.hear(NOW + 10, Came::Refused, NOW + 12));
         assert_eq!(sent(&mut window, NOW + 12, 20), 1, "but never none");
@@ -133,10 +137,30 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_never_answered_narrows_nothing() {
+    fn only_the_bucket_narrows() {
+        for came in [Came::Elsewhere, Came::Overloaded, Came::Failed] {
+            let mut window = Window::default();
+            window.send(NOW);
+            window.hear(NOW, came, NOW);
+            assert_eq!(sent(&mut window, NOW, 10), 10, "{came:?}");
+        }
         let mut window = Window::default();
         window.send(NOW);
-        window.hear(NOW, Came::Unanswered, NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        window.send(NOW);
+        window.hear(NOW, Came::Elsewhere, NOW);
+        assert_eq!(sent(&mut window, NOW, 10), 1, "and nothing else widens it");
+        assert_eq!(sent(&mut window, NOW + NARROW_FOR, 10), 10, "nor keeps it narrow");
+    }
+
+    // MCP_FAIL decides for all of them then.
+    #[test]
+    fn all_ask_an_object_that_breaks_in_the_middle_of_a_crowd() {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        window.send(NOW);
+        window.hear(NOW, Came::Failed, NOW);
         assert_eq!(sent(&mut window, NOW, 10), 10);
     }
 }

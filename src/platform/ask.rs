@@ -33,6 +33,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether it is what a flood does to the object that it asks.
+    pub fn is_of_a_flood(&self) -> bool {
+        matches!(self, Self::Overloaded(_) | Self::Deadline(_))
+    }
+
     /// What happened, in a line.
     pub fn cause(&self) -> String {
         match self {

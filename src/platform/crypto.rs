@@ -1,7 +1,7 @@
 //! Signatures, checked by the runtime's WebCrypto. Nothing of it is written here, and nothing has to be carried along.
 
+use super::waiting::settled;
 use std::result::Result;
-use worker::js_sys::futures::JsFuture;
 use worker::js_sys::{Array, Promise, Uint8Array, JSON};
 use worker::wasm_bindgen::prelude::*;
 
@@ -62,7 +62,7 @@ async fn check(key: Key<'_>, signature: &[u8], data: &[u8]) -> Result<bool, JsVa
         Key::RsaSha256(jwk) | Key::EcdsaP256Sha256(jwk) | Key::Ed25519(jwk) => ("jwk", JSON::parse(jwk)?),
     };
     let uses = Array::of1(&JsValue::from_str("verify"));
-    let imported = JsFuture::from(import_key(format, &material, &parameters, false, &uses)?).await?;
+    let imported = settled(&import_key(format, &material, &parameters, false, &uses)?).await?;
     let verified = verify(&parameters, &imported, &Uint8Array::from(signature), &Uint8Array::from(data))?;
-    Ok(JsFuture::from(verified).await?.is_truthy())
+    Ok(settled(&verified).await?.is_truthy())
 }

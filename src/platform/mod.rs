@@ -1,5 +1,5 @@
-//! The little that is needed of Workers beyond HTTP: a clock, chance, a deadline, what an object does next, a question to
-//! one, whether a client has gone, and what a panic does.
+//! The little that is needed of Workers beyond HTTP: a clock, chance, signatures, a deadline, what runs and what it waits for, what an
+//! object does next, a question to one, whether a client has gone, and what a panic does, also to a body that is being sent.
 
 pub mod ask;
 pub mod crypto;
@@ -11,6 +11,7 @@ pub mod run;
 pub mod shell;
 pub mod step;
 pub mod waiting;
+pub mod watched;
 
 use delay::Delay;
 use futures_util::future::{select, Either};

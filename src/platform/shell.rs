@@ -19,3 +19,25 @@ pub fn told(step: Result<Step, String>) -> Result<String, JsError> {
         Stored::Deleted => format!("{answer}\n"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(stored: Stored) -> String {
+        told(Ok(Step { answer: "{}".to_owned(), stored, unreadable: None })).ok().unwrap()
+    }
+
+    // As src/shell/object.mjs reads them.
+    #[test]
+    fn a_step_is_its_answer_and_then_the_row_and_the_alarm_where_there_are_any() {
+        assert_eq!(lines(Stored::Kept), "{}");
+        assert_eq!(lines(Stored::Deleted), "{}\n");
+        assert_eq!(lines(Stored::Written("[1]".to_owned(), None)), "{}\n[1]");
+        assert_eq!(
+            lines(Stored::Written("[1]".to_owned(), Some(1_500_001))),
+            "{}\n[1]\n1501",
+            "no sooner than it is due"
+        );
+    }
+}

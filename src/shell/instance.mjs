@@ -10,11 +10,14 @@ import Entrypoint from "#built";
 /** The shim's mark. */
 const mark = () => globalThis.__worker_init_state;
 
-/** Those that wait for something out of the instance, each by its number: a function that is told what it is. */
+/** Those that wait for an answer out of the instance, each by its number: a function that is told what it is. */
 const waiting = new Map();
 
-/** No more wait: who was cut off by the runtime never says that it is over. */
-const MOST_WAITING = 10_000;
+/** Those that only want to hear when it breaks: a function each. */
+const watching = new Set();
+
+/** No more of either: who was cut off by the runtime never says that it is over. */
+const MOST = 10_000;
 
 let last = 0;
 
@@ -27,8 +30,9 @@ export const number = () => (last = (last + 1) >>> 0);
  */
 export function broken() {
   mark().criticalError = true;
-  for (const tell of waiting.values()) tell(undefined);
+  for (const tell of [...waiting.values(), ...watching]) tell(undefined);
   waiting.clear();
+  watching.clear();
 }
 
 // A panic says so itself (src/platform/panics.rs). A trap that no panic announced, such as an overflow of the stack, is thrown: to whoever
@@ -78,12 +82,16 @@ export function settle(id, how, value) {
 
 /** Calls `tell` when the instance that is there now breaks. What this gives is to be called once that doesn't matter any more. */
 export function whenBroken(tell) {
-  const id = number();
-  wait(id, tell);
-  return () => waiting.delete(id);
+  if (watching.size >= MOST) watching.delete(watching.values().next().value);
+  watching.add(tell);
+  return () => watching.delete(tell);
 }
 
 function wait(id, tell) {
-  if (waiting.size >= MOST_WAITING) waiting.delete(waiting.keys().next().value);
+  if (waiting.size >= MOST) {
+    // An error is better than no answer, should it still be there.
+    const [oldest] = waiting.keys();
+    finished(oldest, undefined);
+  }
   waiting.set(id, tell);
 }

@@ -4,19 +4,11 @@ use super::client::Answer;
 use super::passing::messages;
 use super::watch::Watch;
 use crate::mcp::sse::{event, Events};
+use crate::platform::watched::watched;
 use crate::platform::within;
 use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt as _};
-use worker::wasm_bindgen::prelude::*;
-use worker::web_sys::ReadableStream;
 use worker::{ByteStream, Error, Response, ResponseBody};
-
-#[wasm_bindgen]
-extern "C" {
-    /// The same body, broken off when a panic stops the instance that writes it (`src/shell/watched.mjs`).
-    #[wasm_bindgen(js_namespace = __sluice)]
-    fn watched(body: &ReadableStream) -> ReadableStream;
-}
 
 /// The most of an answer in JSON that is gathered before it goes on, in bytes. It makes no sense before it is whole; one that is
 /// longer goes on as it comes.
@@ -80,7 +72,7 @@ pub fn rest<K: 'static>(gathered: Vec<u8>, body: ByteStream, kept: K) -> worker:
 /// A response with this body, which ends when a panic has stopped this instance.
 fn written_here(body: impl Stream<Item = Result<Vec<u8>, Error>> + 'static) -> Result<Response, Error> {
     match Response::from_stream(body)?.body() {
-        ResponseBody::Stream(body) => Response::from_body(ResponseBody::Stream(watched(body))),
+        ResponseBody::Stream(body) => Response::from_body(ResponseBody::Stream(watched(body)?)),
         ResponseBody::Body(_) | ResponseBody::Empty => Response::empty(),
     }
 }

@@ -144,3 +144,26 @@ test("a stream that passes through the gateway ends when its instance is broken"
   await until(() => upstream.seen.find(({ method }) => method === "GET").gone, "the stream behind is given up");
   assert.ok(ran(await call(gateway, "192.0.2.1")), "the next call runs");
 });
+
+test("a long answer in JSON that passes through the gateway is broken off when its instance is broken", async () => {
+  await using both = await pair({}, PANICKING);
+  const { sluice: gateway, upstream } = both;
+  upstream.respond(({ messages: [asked] }, response, next) => {
+    if (asked?.method !== "tools/call" || asked.params.arguments.text !== "long") return next();
+    response.writeHead(200, { "content-type": "application/json" });
+    // More than is gathered, and never all of it.
+    response.write(`{"jsonrpc":"2.0","id":${asked.id},"result":{"content":[{"type":"text","text":"${"x".repeat(512 << 10)}`);
+  });
+  const answer = await gateway.fetch("/mcp", {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: "application/json, text/event-stream", "cf-connecting-ip": "192.0.2.7" },
+    body: JSON.stringify(message("echo", { text: "long" })),
+    signal: AbortSignal.timeout(SLOW_MS),
+  });
+  assert.equal(answer.status, 200);
+  const body = answer.text().catch((error) => error);
+  answeredByGuard(await panicInObject("192.0.2.1", gateway));
+  const over = await body;
+  assert.ok(typeof over === "string" ? over.length > 0 : over.name === "TypeError", String(over).slice(0, 99));
+  await until(() => upstream.callRequests()[0].gone, "the answer behind is given up");
+});
