@@ -4,7 +4,7 @@ use crate::setup::{Setup, SharedMemory};
 use sluice::limiter::answer::Answer;
 use sluice::limiter::memory::{Heard, Insured, Memory};
 use sluice::limiter::policy::{span, Policy, SECOND};
-use sluice::limiter::window::{Came, Window};
+use sluice::limiter::window::{Came, Sending, Window};
 
 /// An isolate.
 #[derive(Default)]
@@ -53,7 +53,9 @@ impl Isolate {
             SharedMemory::Nothing => None,
             SharedMemory::Debt => self.refuses(&shared.names[shard], shared.policy, cost, now),
             SharedMemory::Hold(_) => self.held[shard].checked_sub(now).filter(|wait| *wait > 0),
-            SharedMemory::Window => (!self.windows[shard].send(now)).then_some(span(cost, shared.policy.refill())),
+            SharedMemory::Window => {
+                (self.windows[shard].send(now) != Sending::Sent).then(|| span(cost, shared.policy.refill()))
+            }
         }
     }
 

@@ -21,7 +21,7 @@ use super::row::Row;
 use super::spacing::Spacing;
 use super::standing::{Standing, CALLER_BUCKET};
 use crate::config::Fail;
-use crate::platform::{now_us, random_id};
+use crate::platform::{ask::Failure, now_us, random_id};
 use std::cell::RefCell;
 use worker::Env;
 
@@ -226,14 +226,14 @@ async fn ask_one(
     whose: Whose,
     outcome: &mut Outcome,
 ) -> Option<Answer> {
+    let deadline_ms = admission.deadline_ms;
     let answer = match whose {
-        Whose::Anonymous | Whose::Shared => question_of_many(env, name, asked, admission.deadline_ms).await,
-        Whose::Caller | Whose::Spacing | Whose::Session => {
-            Some(question(env, name, asked, admission.deadline_ms).await)
-        }
+        Whose::Anonymous | Whose::Shared => question_of_many(env, name, asked, deadline_ms).await,
+        Whose::Caller | Whose::Spacing | Whose::Session => Some(question(env, name, asked, deadline_ms).await),
     };
     outcome.remembered = answer.is_none();
-    outcome.questions = outcome.questions.saturating_add(u64::from(answer.is_some()));
+    let was_asked = !matches!(answer, None | Some(Err(Failure::Unasked)));
+    outcome.questions = outcome.questions.saturating_add(u64::from(was_asked));
     match answer.unwrap_or_else(|| Ok(Answer::of_empty_bucket(asked, now_us()))) {
         Ok(answer) => {
             outcome.rows_written = outcome.rows_written.saturating_add(answer.rows);

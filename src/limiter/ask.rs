@@ -4,10 +4,10 @@ use super::answer::Answer;
 use super::memory::{Insured, Memory};
 use super::object::BINDING;
 use super::operator::{Order, State};
-use super::policy::Policy;
+use super::policy::{Policy, TOKEN};
 use super::question::Question;
 use super::returns::{Return, Taken};
-use super::window::{Came, Window};
+use super::window::{Came, Sending, Window};
 use crate::config::Fail;
 use crate::platform::ask::{ask, Failure};
 use crate::platform::now_us;
@@ -46,13 +46,15 @@ pub async fn question_of_many(
         return Some(question(env, name, asked, deadline_ms).await);
     }
     let sent = now_us();
-    if !WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().send(sent)) {
-        return None;
+    match WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().send(sent)) {
+        Sending::Sent => {}
+        Sending::Refused => return None,
+        Sending::Late => return Some(Err(Failure::Unasked)),
     }
     let answer = question(env, name, asked, deadline_ms).await;
     let came = match &answer {
         Ok(answer) if answer.admitted => Came::Admitted,
-        Ok(answer) if answer.by.is_some() => Came::Elsewhere,
+        Ok(answer) if answer.by.is_some() || answer.debt.saturating_add(TOKEN) <= asked.capacity => Came::Alone,
         Ok(_) => Came::Refused,
         Err(failure) if failure.is_of_a_flood() => Came::Overloaded,
         Err(_) => Came::Failed,

@@ -2,7 +2,7 @@
 //!
 //! One object answers about a thousand questions a second. A crowd asks more than that, and most of it for nothing: nearly all are
 //! refused. So once the bucket refuses, an isolate asks it as TCP sends after a loss (RFC 5681): one question at a time, one more for
-//! each that is admitted, half as many when one is refused or comes too late. Who would be one too many is refused without a question.
+//! each that is admitted, half as many when one is refused or comes too late. Who would be one too many isn't asked for.
 //! Nothing is admitted here, so nothing is added to what the bucket gives; in a crowd a call may be refused that it had room for.
 
 use super::policy::SECOND;
@@ -22,6 +22,19 @@ pub struct Window {
     most: Option<usize>,
     /// The last time that one was refused, or came too late.
     narrowed_at: u64,
+    /// Whether the last one that came did so too late.
+    is_late: bool,
+}
+
+/// Whether one more question may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It is on the way.
+    Sent,
+    /// It would be one too many for a bucket that has nothing left.
+    Refused,
+    /// It would be one too many for an object that doesn't answer in time.
+    Late,
 }
 
 /// What came of a question.
@@ -29,10 +42,10 @@ pub struct Window {
 pub enum Came {
     /// It was admitted.
     Admitted,
-    /// The bucket refused it.
+    /// The bucket refused it, and has no room for any other either.
     Refused,
-    /// Another limit did, of those that the object keeps beside the bucket.
-    Elsewhere,
+    /// It was refused, but that says nothing of others: it asked for much, or another limit of the object's refused it.
+    Alone,
     /// The object has more to do than it can.
     Overloaded,
     /// It is broken: nobody is refused by its bucket then, and what happens instead isn't decided here.
@@ -40,17 +53,21 @@ pub enum Came {
 }
 
 impl Window {
-    /// Sends a question at `now`, if there is room for one more.
-    pub fn send(&mut self, now: u64) -> bool {
+    /// Sends a question at `now` (microseconds), if there is room for one more.
+    pub fn send(&mut self, now: u64) -> Sending {
         if !is_within(NARROW_FOR, self.narrowed_at, now) {
             self.most = None;
         }
         self.on_the_way.retain(|sent| is_within(LOST_AFTER, *sent, now));
         let has_room = self.most.is_none_or(|most| self.on_the_way.len() < most);
-        if has_room {
-            self.on_the_way.push(now);
+        match (has_room, self.is_late) {
+            (true, _) => {
+                self.on_the_way.push(now);
+                Sending::Sent
+            }
+            (false, false) => Sending::Refused,
+            (false, true) => Sending::Late,
         }
-        has_room
     }
 
     /// Hears what came, at `now`, of a question that was sent at `sent`.
@@ -59,7 +76,7 @@ impl Window {
             self.on_the_way.swap_remove(place);
         }
         self.most = match (came, self.most) {
-            (Came::Elsewhere, most) => most,
+            (Came::Alone, most) => most,
             (Came::Admitted, most) => most.map(|most| most.saturating_add(1)),
             (Came::Failed, _) | (Came::Overloaded, None) => None,
             (Came::Refused, None) => Some(1),
@@ -68,6 +85,7 @@ impl Window {
         if matches!(came, Came::Refused | Came::Overloaded) {
             self.narrowed_at = now;
         }
+        self.is_late = came == Came::Overloaded;
     }
 }
 
@@ -83,7 +101,7 @@ mod tests {
     const NOW: u64 = 1_796_000_000 * SECOND;
 
     fn sent(window: &mut Window, at: u64, count: usize) -> usize {
-        (0..count).filter(|_| window.send(at)).count()
+        (0..count).filter(|_| window.send(at) == Sending::Sent).count()
     }
 
     #[test]
@@ -104,7 +122,7 @@ mod tests {
         window.send(NOW);
         window.hear(NOW, Came::Refused, NOW);
         for round in 0..7 {
-            assert!(window.send(NOW + round));
+            assert_eq!(window.send(NOW + round), Sending::Sent);
             window.hear(NOW + round, Came::Admitted, NOW + round);
         }
         assert_eq!(sent(&mut window, NOW + 10, 20), 8);
@@ -132,13 +150,13 @@ mod tests {
         assert_eq!(sent(&mut window, NOW, 3), 3);
         let later = NOW + LOST_AFTER - 1;
         window.hear(NOW, Came::Refused, later);
-        assert!(!window.send(later), "two are on the way");
-        assert!(window.send(NOW + LOST_AFTER), "and not any more");
+        assert_eq!(window.send(later), Sending::Refused, "two are on the way");
+        assert_eq!(window.send(NOW + LOST_AFTER), Sending::Sent, "and not any more");
     }
 
     #[test]
     fn only_the_bucket_narrows() {
-        for came in [Came::Elsewhere, Came::Overloaded, Came::Failed] {
+        for came in [Came::Alone, Came::Overloaded, Came::Failed] {
             let mut window = Window::default();
             window.send(NOW);
             window.hear(NOW, came, NOW);
@@ -148,9 +166,24 @@ mod tests {
         window.send(NOW);
         window.hear(NOW, Came::Refused, NOW);
         window.send(NOW);
-        window.hear(NOW, Came::Elsewhere, NOW);
+        window.hear(NOW, Came::Alone, NOW);
         assert_eq!(sent(&mut window, NOW, 10), 1, "and nothing else widens it");
         assert_eq!(sent(&mut window, NOW + NARROW_FOR, 10), 10, "nor keeps it narrow");
+    }
+
+    // MCP_FAIL decides for those that it can't answer, and for those that aren't asked for because of that.
+    #[test]
+    fn an_object_that_is_late_refuses_nobody() {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        window.send(NOW);
+        window.hear(NOW, Came::Overloaded, NOW + 1);
+        assert_eq!(window.send(NOW + 1), Sending::Sent);
+        assert_eq!(window.send(NOW + 1), Sending::Late);
+        window.hear(NOW + 1, Came::Refused, NOW + 2);
+        window.send(NOW + 2);
+        assert_eq!(window.send(NOW + 2), Sending::Refused);
     }
 
     // MCP_FAIL decides for all of them then.

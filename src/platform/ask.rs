@@ -28,6 +28,8 @@ pub enum Failure {
     Deadline(u32),
     /// The platform says that this object has more to do than it can.
     Overloaded(String),
+    /// It wasn't asked, since it answers nobody in time just now.
+    Unasked,
     /// Anything else, nonsense included.
     Broken(String),
 }
@@ -35,7 +37,7 @@ pub enum Failure {
 impl Failure {
     /// Whether it is what a flood does to the object that it asks.
     pub fn is_of_a_flood(&self) -> bool {
-        matches!(self, Self::Overloaded(_) | Self::Deadline(_))
+        matches!(self, Self::Overloaded(_) | Self::Deadline(_) | Self::Unasked)
     }
 
     /// What happened, in a line.
@@ -43,6 +45,7 @@ impl Failure {
         match self {
             Self::Deadline(ms) => format!("no answer within {ms} ms"),
             Self::Overloaded(cause) => format!("overloaded: {cause}"),
+            Self::Unasked => "not asked, since it answers nobody in time".to_owned(),
             Self::Broken(cause) => cause.clone(),
         }
     }

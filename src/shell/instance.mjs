@@ -17,7 +17,7 @@ const waiting = new Map();
 const watching = new Set();
 
 /** No more of either: who was cut off by the runtime never says that it is over. */
-const MOST = 10_000;
+const MOST = 50_000;
 
 let last = 0;
 
@@ -35,37 +35,42 @@ export function broken() {
   watching.clear();
 }
 
-// A panic says so itself (src/platform/panics.rs). A trap that no panic announced, such as an overflow of the stack, is thrown: to whoever
-// called, or, where the runtime did, as one of these events.
+// A panic says so itself (src/platform/panics.rs). A trap that no panic announced is thrown: to whoever called, or, where the runtime did,
+// as one of these events. So is an overflow of the stack, as a RangeError.
 addEventListener("error", ({ error }) => heed(error));
 addEventListener("unhandledrejection", ({ reason }) => heed(reason));
 
+const isTrap = (error) => error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
+
 function heed(error) {
-  if (error instanceof WebAssembly.RuntimeError) broken();
+  if (isTrap(error)) broken();
 }
 
-/** Calls a function of Rust's, in a new instance when the old one is broken. What it throws goes on. */
-export function call(name, context, env, ...args) {
+/** Calls a function of Rust's, in a new instance when the old one is broken. What it throws goes on; `isBreak` tells what of it is a break. */
+export function call(name, context, env, args, isBreak = isTrap) {
   if (mark().criticalError) {
     broken();
     new Entrypoint(context, env);
   }
-  return enter(name, args);
+  return enter(name, args, isBreak);
 }
 
-function enter(name, args) {
+function enter(name, args, isBreak) {
   try {
     return Entrypoint.prototype[name](...args);
   } catch (error) {
-    heed(error);
+    if (isBreak(error)) broken();
     throw error;
   }
 }
 
+// What runs throws nothing on purpose: whatever comes out of it went through Rust without its knowing.
+const always = () => true;
+
 /** Calls a function of Rust's that may take its time: what it comes to, or a promise of that, or of undefined when the instance breaks. */
 export function run(name, context, env, ...args) {
   const id = number();
-  return call(name, context, env, id, ...args) ?? new Promise((tell) => wait(id, tell));
+  return call(name, context, env, [id, ...args], always) ?? new Promise((tell) => wait(id, tell));
 }
 
 /** Tells whoever waits under that number: by Rust, when what `run` began is over. */
@@ -77,7 +82,7 @@ export function finished(id, result) {
 
 /** Tells Rust what came of what it waits for under that number. A broken instance waits for nothing, and a new one doesn't know the number. */
 export function settle(id, how, value) {
-  if (!mark().criticalError) enter("settled", [id, how, value]);
+  if (!mark().criticalError) enter("settled", [id, how, value], always);
 }
 
 /** Calls `tell` when the instance that is there now breaks. What this gives is to be called once that doesn't matter any more. */

@@ -34,7 +34,7 @@ export function objects({ step, alarm }) {
         this.#row = stored === undefined ? undefined : String(stored);
         this.#isRead = true;
       }
-      const [answer, row, at] = call(step, this.ctx, this.env, ...message, this.#row, Date.now()).split("\n");
+      const [answer, row, at] = call(step, this.ctx, this.env, [...message, this.#row, Date.now()]).split("\n");
       if (row === "") {
         const deleted = storage.deleteAll();
         this.#row = undefined;
