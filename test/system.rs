@@ -455,3 +455,21 @@ fn what_rust_asks_of_the_shell_is_there_and_nothing_else() {
     let given: BTreeSet<_> = given.split_once('}').unwrap().0.split(',').map(|name| name.trim().to_owned()).collect();
     assert_eq!(asked, given);
 }
+
+/// A guard whose patch doesn't apply guards nothing: each stretch that it changes stands in its file as the patch has it.
+#[test]
+fn every_guard_that_is_taken_away_is_there() {
+    for patch in files("test/guards") {
+        let text = fs::read_to_string(root().join(&patch)).unwrap();
+        assert!(text.contains("\n--- a/"), "{patch} names no file");
+        for section in text.split("\n--- a/").skip(1) {
+            let file = fs::read_to_string(root().join(section.lines().next().unwrap())).unwrap();
+            assert!(section.contains("\n@@ "), "{patch} changes nothing");
+            for stretch in section.split("\n@@ ").skip(1) {
+                let lines = stretch.lines().skip(1).filter(|line| !line.starts_with('+'));
+                let before: String = lines.map(|line| format!("{}\n", line.get(1..).unwrap_or_default())).collect();
+                assert!(file.contains(&before), "{patch} doesn't apply:\n{before}");
+            }
+        }
+    }
+}

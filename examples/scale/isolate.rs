@@ -3,7 +3,8 @@
 use crate::setup::{Setup, SharedMemory};
 use sluice::limiter::answer::Answer;
 use sluice::limiter::memory::{Heard, Insured, Memory};
-use sluice::limiter::policy::{span, Policy, SECOND};
+use sluice::limiter::policy::{Policy, SECOND, TOKEN};
+use sluice::limiter::question::Question;
 use sluice::limiter::window::{Came, Sending, Window};
 
 /// An isolate.
@@ -45,17 +46,19 @@ impl Isolate {
         }
     }
 
-    /// Whether it refuses for this shared object without asking it: by its debt, because it was refused a moment ago, or since too much
-    /// is on the way.
-    pub fn refuses_shared(&mut self, setup: &Setup, shard: usize, cost: u64, now: u64) -> Option<u64> {
+    /// What it rules for this shared object without asking it: how long to wait, or None within when the call may go on. None when the
+    /// object is asked.
+    pub fn rules_shared(&mut self, setup: &Setup, shard: usize, cost: u64, now: u64) -> Option<Option<u64>> {
         let shared = setup.shared.as_ref()?;
         match shared.memory {
             SharedMemory::Nothing => None,
-            SharedMemory::Debt => self.refuses(&shared.names[shard], shared.policy, cost, now),
-            SharedMemory::Hold(_) => self.held[shard].checked_sub(now).filter(|wait| *wait > 0),
-            SharedMemory::Window => {
-                (self.windows[shard].send(now) != Sending::Sent).then(|| span(cost, shared.policy.refill()))
-            }
+            SharedMemory::Debt => self.refuses(&shared.names[shard], shared.policy, cost, now).map(Some),
+            SharedMemory::Hold(_) => self.held[shard].checked_sub(now).filter(|wait| *wait > 0).map(Some),
+            SharedMemory::Window => match self.windows[shard].send(now) {
+                Sending::Sent => None,
+                Sending::Refused => Some(Some(Answer::of_empty_bucket(&Question::new(shared.policy, cost), now).wait)),
+                Sending::Late => Some(self.insure(&shared.names[shard], shared.policy, cost, now)),
+            },
         }
     }
 
@@ -70,7 +73,7 @@ impl Isolate {
             SharedMemory::Hold(us) if !answer.admitted => self.held[shard] = received + answer.wait.max(us),
             SharedMemory::Hold(_) => {}
             SharedMemory::Window => {
-                let came = if answer.admitted { Came::Admitted } else { Came::Refused };
+                let came = Came::of(answer, &Question::new(shared.policy, TOKEN));
                 self.windows[shard].hear(sent, came, received);
             }
         }

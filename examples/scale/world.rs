@@ -194,9 +194,9 @@ impl World<'_> {
             return self.at(now + ONE_WAY_US, Event::Ask { call, whom: caller });
         };
         let shard = shard_of(caller, shared.shards);
-        if let Some(wait) = self.isolates[isolate].refuses_shared(self.setup, shard, TOKEN, clock) {
-            self.tally.remembered += 1;
-            return self.over(call, Some(wait), now);
+        if let Some(wait) = self.isolates[isolate].rules_shared(self.setup, shard, TOKEN, clock) {
+            self.tally.remembered += u64::from(wait.is_some());
+            return self.shared_ruled(call, wait, now);
         }
         self.at(now + ONE_WAY_US, Event::Ask { call, whom: self.setup.callers + shard });
     }

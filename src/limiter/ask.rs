@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::memory::{Insured, Memory};
 use super::object::BINDING;
 use super::operator::{Order, State};
-use super::policy::{Policy, TOKEN};
+use super::policy::Policy;
 use super::question::Question;
 use super::returns::{Return, Taken};
 use super::window::{Came, Sending, Window};
@@ -46,21 +46,23 @@ pub async fn question_of_many(
         return Some(question(env, name, asked, deadline_ms).await);
     }
     let sent = now_us();
-    match WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().send(sent)) {
+    match in_window(name, |window| window.send(sent)) {
         Sending::Sent => {}
         Sending::Refused => return None,
         Sending::Late => return Some(Err(Failure::Unasked)),
     }
     let answer = question(env, name, asked, deadline_ms).await;
     let came = match &answer {
-        Ok(answer) if answer.admitted => Came::Admitted,
-        Ok(answer) if answer.by.is_some() || answer.debt.saturating_add(TOKEN) <= asked.capacity => Came::Alone,
-        Ok(_) => Came::Refused,
+        Ok(answer) => Came::of(answer, asked),
         Err(failure) if failure.is_of_a_flood() => Came::Overloaded,
         Err(_) => Came::Failed,
     };
-    WINDOWS.with_borrow_mut(|windows| windows.entry(name.to_owned()).or_default().hear(sent, came, now_us()));
+    in_window(name, |window| window.hear(sent, came, now_us()));
     Some(answer)
+}
+
+fn in_window<T>(name: &str, does: impl FnOnce(&mut Window) -> T) -> T {
+    WINDOWS.with_borrow_mut(|windows| does(windows.entry(name.to_owned()).or_default()))
 }
 
 /// Gives something back to the object `name`, and tells the rows that it wrote.

@@ -5,7 +5,9 @@
 //! each that is admitted, half as many when one is refused or comes too late. Who would be one too many isn't asked for.
 //! Nothing is admitted here, so nothing is added to what the bucket gives; in a crowd a call may be refused that it had room for.
 
-use super::policy::SECOND;
+use super::answer::Answer;
+use super::policy::{SECOND, TOKEN};
+use super::question::Question;
 
 /// For how long a refusal narrows the window, in microseconds. While a crowd goes on the next one comes sooner.
 const NARROW_FOR: u64 = SECOND;
@@ -50,6 +52,18 @@ pub enum Came {
     Overloaded,
     /// It is broken: nobody is refused by its bucket then, and what happens instead isn't decided here.
     Failed,
+}
+
+impl Came {
+    /// What an answer to `asked` says of others that ask. Whoever calls once costs a token, or more.
+    pub fn of(answer: &Answer, asked: &Question) -> Self {
+        let has_room = answer.debt.saturating_add(TOKEN) <= asked.capacity;
+        match answer.admitted {
+            true => Self::Admitted,
+            false if answer.by.is_some() || has_room => Self::Alone,
+            false => Self::Refused,
+        }
+    }
 }
 
 impl Window {
@@ -97,8 +111,18 @@ fn is_within(span: u64, since: u64, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limiter::answer::{By, Kind};
+    use crate::limiter::policy::Policy;
 
     const NOW: u64 = 1_796_000_000 * SECOND;
+
+    /// One that a refusal has just narrowed, with nothing on the way.
+    fn narrow() -> Window {
+        let mut window = Window::default();
+        window.send(NOW);
+        window.hear(NOW, Came::Refused, NOW);
+        window
+    }
 
     fn sent(window: &mut Window, at: u64, count: usize) -> usize {
         (0..count).filter(|_| window.send(at) == Sending::Sent).count()
@@ -118,9 +142,7 @@ mod tests {
 
     #[test]
     fn each_that_is_admitted_makes_room_for_one_more_and_a_refusal_halves_it() {
-        let mut window = Window::default();
-        window.send(NOW);
-        window.hear(NOW, Came::Refused, NOW);
+        let mut window = narrow();
         for round in 0..7 {
             assert_eq!(window.send(NOW + round), Sending::Sent);
             window.hear(NOW + round, Came::Admitted, NOW + round);
@@ -134,9 +156,7 @@ mod tests {
 
     #[test]
     fn a_second_after_the_last_refusal_all_is_as_before() {
-        let mut window = Window::default();
-        window.send(NOW);
-        window.hear(NOW, Came::Refused, NOW);
+        let mut window = narrow();
         assert_eq!(sent(&mut window, NOW + NARROW_FOR - 1, 10), 1);
         assert_eq!(sent(&mut window, NOW + NARROW_FOR, 10), 10);
         // A clock that went back makes it wide, and never narrow for good.
@@ -162,21 +182,29 @@ mod tests {
             window.hear(NOW, came, NOW);
             assert_eq!(sent(&mut window, NOW, 10), 10, "{came:?}");
         }
-        let mut window = Window::default();
-        window.send(NOW);
-        window.hear(NOW, Came::Refused, NOW);
+        let mut window = narrow();
         window.send(NOW);
         window.hear(NOW, Came::Alone, NOW);
         assert_eq!(sent(&mut window, NOW, 10), 1, "and nothing else widens it");
         assert_eq!(sent(&mut window, NOW + NARROW_FOR, 10), 10, "nor keeps it narrow");
     }
 
+    #[test]
+    fn a_refusal_says_something_of_others_when_the_bucket_has_no_token_left() {
+        let asked = |tokens| Question::new(Policy::new(30 * TOKEN, TOKEN).unwrap(), tokens * TOKEN);
+        let answer = |admitted, debt| Answer { admitted, debt, ..Answer::default() };
+        assert_eq!(Came::of(&answer(true, 30 * TOKEN), &asked(1)), Came::Admitted);
+        assert_eq!(Came::of(&answer(false, 30 * TOKEN), &asked(1)), Came::Refused);
+        assert_eq!(Came::of(&answer(false, 29 * TOKEN + 1), &asked(30)), Came::Refused);
+        assert_eq!(Came::of(&answer(false, 29 * TOKEN), &asked(30)), Came::Alone, "a batch, where a call has room");
+        let by = Some(By { kind: Kind::Quota, tool: "echo".to_owned() });
+        assert_eq!(Came::of(&Answer { by, ..answer(false, 30 * TOKEN) }, &asked(1)), Came::Alone);
+    }
+
     // MCP_FAIL decides for those that it can't answer, and for those that aren't asked for because of that.
     #[test]
     fn an_object_that_is_late_refuses_nobody() {
-        let mut window = Window::default();
-        window.send(NOW);
-        window.hear(NOW, Came::Refused, NOW);
+        let mut window = narrow();
         window.send(NOW);
         window.hear(NOW, Came::Overloaded, NOW + 1);
         assert_eq!(window.send(NOW + 1), Sending::Sent);
@@ -189,9 +217,7 @@ mod tests {
     // MCP_FAIL decides for all of them then.
     #[test]
     fn all_ask_an_object_that_breaks_in_the_middle_of_a_crowd() {
-        let mut window = Window::default();
-        window.send(NOW);
-        window.hear(NOW, Came::Refused, NOW);
+        let mut window = narrow();
         window.send(NOW);
         window.hear(NOW, Came::Failed, NOW);
         assert_eq!(sent(&mut window, NOW, 10), 10);

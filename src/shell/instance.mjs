@@ -70,7 +70,14 @@ const always = () => true;
 /** Calls a function of Rust's that may take its time: what it comes to, or a promise of that, or of undefined when the instance breaks. */
 export function run(name, context, env, ...args) {
   const id = number();
-  return call(name, context, env, [id, ...args], always) ?? new Promise((tell) => wait(id, tell));
+  const result = call(name, context, env, [id, ...args], always);
+  if (result !== undefined) return result;
+  if (waiting.size >= MOST) {
+    // An error is better than no answer, should it still be there.
+    const [oldest] = waiting.keys();
+    finished(oldest, undefined);
+  }
+  return new Promise((tell) => waiting.set(id, tell));
 }
 
 /** Tells whoever waits under that number: by Rust, when what `run` began is over. */
@@ -90,13 +97,4 @@ export function whenBroken(tell) {
   if (watching.size >= MOST) watching.delete(watching.values().next().value);
   watching.add(tell);
   return () => watching.delete(tell);
-}
-
-function wait(id, tell) {
-  if (waiting.size >= MOST) {
-    // An error is better than no answer, should it still be there.
-    const [oldest] = waiting.keys();
-    finished(oldest, undefined);
-  }
-  waiting.set(id, tell);
 }
