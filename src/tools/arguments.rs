@@ -32,7 +32,7 @@ fn compiled(tool: &'static Tool) -> Result<Rc<Schema>, String> {
         return Ok(compiled);
     }
     let compiled =
-        Schema::compile((tool.input)()).map_err(|_| format!("The schema of {} can't be used.", tool.name))?;
+        Schema::compile_sound((tool.input)()).map_err(|_| format!("The schema of {} can't be used.", tool.name))?;
     let compiled = Rc::new(compiled);
     COMPILED.with_borrow_mut(|tools| tools.insert(tool.name, Rc::clone(&compiled)));
     Ok(compiled)
