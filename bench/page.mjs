@@ -1,4 +1,5 @@
 // The results as a page.
+import { SETTLING_MS } from "./load.mjs";
 import { median } from "./measure.mjs";
 
 const GOALS = [
@@ -62,7 +63,8 @@ export function page(results, { rounds, seconds }) {
   return `# What a call costs
 
 \`npm run bench\`, ${minutes} minutes, on ${machine}. Each column is a Worker in a workerd of its own, with its objects stored in memory;
-autocannon sends from 200 callers over loopback, and takes one of the cores. Each figure is the median of ${rounds} alternating rounds of ${seconds} s.
+autocannon sends from 200 callers over loopback, and takes one of the cores. Each figure is the median of ${rounds} alternating rounds of ${seconds} s,
+whose first ${SETTLING_MS} ms aren't timed.
 Machines differ, and runs do: only what was measured side by side can be compared.
 
 - **ours**: the shipped build. (Without the flood gate, whose binding plain workerd doesn't have.)

@@ -10,13 +10,13 @@ const VERSION = "27.1.0";
 const ROOMS = [
   ...[
     ...["alarm", "allowance", "answer", "bucket", "decision", "demand", "give_back", "memory"],
-    ...["object", "operator", "policy", "question", "quota", "returns", "row", "session", "shards", "slots", "spacing", "standing"],
+    ...["object", "operator", "policy", "question", "quota", "returns", "row", "session", "shards", "slots", "spacing", "standing", "window"],
   ].map((room) => `src/limiter/${room}.rs`),
   ...["src/mcp/**", "src/refusal.rs", "src/refusal/**", "src/config/**", "src/tools/arguments.rs"],
   ...["backoff", "catalogue", "catalogues", "cors", "credential", "headers", "health", "kept", "pages", "passing", "retry_after"].map(
     (room) => `src/upstream/${room}.rs`,
   ),
-  ...["src/door/gateway/judge.rs", "src/door/gateway/outcome.rs", "src/door/media.rs"],
+  ...["src/door/gateway/judge.rs", "src/door/gateway/outcome.rs", "src/door/head.rs", "src/door/media.rs"],
   ...["address", "authorization", "claims", "fault", "jwk", "jws", "key_cache", "mod", "name"].map((room) => `src/caller/${room}.rs`),
 ];
 // Documents change no verdict of these, and a mutant is caught by the first case or never. Nothing else is built.

@@ -119,7 +119,7 @@ fn failed(cause: &str) -> HttpAnswer {
 /// One POST to the endpoint, from its headers on.
 async fn post(request: &Incoming, config: &Config, env: &Env, context: &Context) -> Reply {
     let header = |name: &str| request.header(name);
-    if let Some(reply) = flood::refusal(env, &header).await {
+    if let Some(reply) = flood::refusal(env, &header, config.limiter_timeout_ms).await {
         return reply;
     }
     if let Err(reply) = media::check(&header) {

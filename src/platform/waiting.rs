@@ -14,7 +14,7 @@ use worker::wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 extern "C" {
     #[wasm_bindgen(js_namespace = __sluice)]
-    fn wait(promise: &Promise) -> u32;
+    fn wait(promise: &Promise, ms: Option<u32>) -> u32;
 }
 
 /// What came of something.
@@ -71,12 +71,17 @@ impl Drop for Waiting {
 
 /// What a promise comes to, or the error that it is rejected with.
 pub async fn settled(promise: &Promise) -> Result<JsValue, JsValue> {
-    match Waiting::under(wait(promise)).await {
+    match Waiting::under(wait(promise, None)).await {
         Outcome::Value(value) => Ok(value),
         Outcome::Error(error) => Err(error),
-        // A promise by itself has all the time that there is.
+        // It has all the time that there is.
         Outcome::Late => Err(JsValue::UNDEFINED),
     }
+}
+
+/// What a promise comes to within so many milliseconds.
+pub async fn settled_within(promise: &Promise, ms: u32) -> Outcome {
+    Waiting::under(wait(promise, Some(ms))).await
 }
 
 /// Told by the shell: a value (0), an error (1), or that the time is over (2). A number that nobody waits under is of no interest.

@@ -6,27 +6,21 @@ import { watched } from "./watched.mjs";
 // What can come of it.
 const [VALUE, ERROR, LATE] = [0, 1, 2];
 
-/** Waits for a promise. */
-function wait(promise) {
+/** Waits for a promise, for so many milliseconds where there is such a bound. */
+function wait(promise, ms) {
   const id = number();
-  Promise.resolve(promise).then(
-    (value) => settle(id, VALUE, value),
-    (error) => settle(id, ERROR, error),
-  );
+  const timer = ms === undefined ? undefined : setTimeout(() => settle(id, LATE), ms);
+  const come = (how) => (value) => {
+    if (timer !== undefined) clearTimeout(timer);
+    settle(id, how, value);
+  };
+  promise.then(come(VALUE), come(ERROR));
   return id;
 }
 
 /** Asks the object `name` of a binding, over a stub that is made for this question alone, and waits for the answer for so many milliseconds. */
 function ask(env, binding, name, message, ms) {
-  const id = number();
-  const answer = env[binding].getByName(name).ask(message);
-  const timer = setTimeout(() => settle(id, LATE), ms);
-  const come = (how) => (value) => {
-    clearTimeout(timer);
-    settle(id, how, value);
-  };
-  answer.then(come(VALUE), come(ERROR));
-  return id;
+  return wait(env[binding].getByName(name).ask(message), ms);
 }
 
 globalThis.__sluice = { ask, broken, finished, wait, watched };

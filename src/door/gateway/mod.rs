@@ -100,7 +100,7 @@ impl Gateway<'_> {
     /// One POST to the endpoint, from its headers on.
     async fn post(&self, request: &Incoming) -> Result<HttpAnswer> {
         let header = |name: &str| self.header(name);
-        if let Some(reply) = flood::refusal(self.meter.env, &header).await {
+        if let Some(reply) = flood::refusal(self.meter.env, &header, self.meter.config.limiter_timeout_ms).await {
             // Nothing is asked of the server behind for a flood.
             return Ok(reply.into_answer(&[]));
         }

@@ -4,7 +4,7 @@
 // A request with the header test-without-address comes without a client's address, as no request does over the network.
 // With the header test-client-leaves: MS the client counts as gone after that time: local workerd tells of it in mid-stream only.
 // With the header test-panic the front's own question makes the object panic (the build with fixtures).
-// With the header test-gate-fails the flood gate does.
+// With the header test-gate: fails or hangs the flood gate does.
 // Each alarm that the runtime sets off is logged as `alarm`.
 import * as real from "../../../src/entry.mjs";
 
@@ -17,9 +17,8 @@ export default {
       request = new Request(request);
       request.headers.delete("cf-connecting-ip");
     }
-    if (request.headers.has("test-gate-fails")) {
-      env = { ...env, FLOOD_GATE: new Ratelimit() };
-    }
+    const gate = request.headers.get("test-gate");
+    if (gate !== null) env = { ...env, FLOOD_GATE: new Ratelimit(gate) };
     const leaves = request.headers.get("test-client-leaves");
     if (leaves !== null) request = new Request(request, { signal: AbortSignal.timeout(Number(leaves)) });
     if (request.headers.has("test-panic")) return real.default.fetch(request, panicking(env), context);
@@ -38,7 +37,12 @@ export default {
 
 // Bindings are told apart by the names of their classes.
 class Ratelimit {
+  constructor(fault) {
+    this.fault = fault;
+  }
+
   async limit() {
+    if (this.fault === "hangs") await new Promise(() => {});
     throw new Error("the gate fails");
   }
 }
