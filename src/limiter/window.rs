@@ -147,6 +147,10 @@ mod tests {
             assert_eq!(window.send(NOW + round), Sending::Sent);
             window.hear(NOW + round, Came::Admitted, NOW + round);
         }
+        let mut halved = window.clone();
+        halved.send(NOW + 9);
+        halved.hear(NOW + 9, Came::Refused, NOW + 9);
+        assert_eq!(sent(&mut halved, NOW + 10, 20), 4);
         assert_eq!(sent(&mut window, NOW + 10, 20), 8);
         window.hear(NOW + 10, Came::Overloaded, NOW + 11);
         assert_eq!(sent(&mut window, NOW + 11, 20), 0, "seven are on the way, and four may be");
@@ -168,9 +172,12 @@ mod tests {
     fn a_question_that_was_cut_off_takes_no_room_for_good() {
         let mut window = Window::default();
         assert_eq!(sent(&mut window, NOW, 3), 3);
+        let longest_deadline = NOW + 60 * SECOND;
+        window.hear(NOW, Came::Refused, longest_deadline);
+        assert_eq!(window.send(longest_deadline), Sending::Refused, "two are on the way");
         let later = NOW + LOST_AFTER - 1;
         window.hear(NOW, Came::Refused, later);
-        assert_eq!(window.send(later), Sending::Refused, "two are on the way");
+        assert_eq!(window.send(later), Sending::Refused, "one is");
         assert_eq!(window.send(NOW + LOST_AFTER), Sending::Sent, "and not any more");
     }
 
