@@ -27,6 +27,9 @@ const REFUSES = {
   others: { RATE: SLOW, BURST: 1 },
 };
 
+/** One bucket of one token, whose debt an isolate remembers. */
+const REMEMBERS = { MCP_RATE_LIMIT: SLOW, MCP_RATE_LIMIT_BURST: 1 };
+
 const ours = (vars, main) => start({ vars, main, folder });
 
 const other = (name, vars, { counted = false } = {}) =>
@@ -40,7 +43,7 @@ const other = (name, vars, { counted = false } = {}) =>
 
 /** How each column is started, by what its buckets do. */
 export const columns = {
-  ours: { admits: () => ours(ADMITS.ours), refuses: () => ours(REFUSES.ours), remembers: () => ours({ MCP_RATE_LIMIT: SLOW, MCP_RATE_LIMIT_BURST: 1 }) },
+  ours: { admits: () => ours(ADMITS.ours), refuses: () => ours(REFUSES.ours), remembers: () => ours(REMEMBERS) },
   peer: { admits: () => other("peer", ADMITS.others), refuses: () => other("peer", REFUSES.others) },
   floor: { admits: () => other("floor", ADMITS.others), refuses: () => other("floor", REFUSES.others) },
   hello: { admits: () => other("hello") },
@@ -50,9 +53,18 @@ export const columns = {
 /** Sluice in front of a server. */
 export const gateway = (upstream) => ours({ ...ADMITS.ours, MCP_UPSTREAM: upstream });
 
-/** The columns that have objects, with what their objects ask of their storage counted. */
-export const counted = {
-  ours: () => ours(ADMITS.ours, "bench/columns/ours-counted.mjs"),
-  peer: () => other("peer", ADMITS.others, { counted: true }),
-  floor: () => other("floor", ADMITS.others, { counted: true }),
-};
+/** The columns that have objects, with what their objects ask of their storage counted, by what becomes of a call. */
+export const counted = Object.fromEntries(
+  Object.entries({
+    admitted: [ADMITS.ours, ADMITS.others],
+    "refused by the object": [REFUSES.ours, REFUSES.others],
+    "refused and remembered": [REMEMBERS, REFUSES.others],
+  }).map(([call, [own, others]]) => [
+    call,
+    {
+      ours: () => ours(own, "bench/columns/ours-counted.mjs"),
+      peer: () => other("peer", others, { counted: true }),
+      floor: () => other("floor", others, { counted: true }),
+    },
+  ]),
+);

@@ -32,8 +32,8 @@ export async function ask(url, message, caller = 0) {
 
 /**
  * Sends `message` over `connections`, for `seconds` or until the `amount` is sent. Each connection takes the callers in turn, from another
- * one on. Resolves to { perSecond, p50, p99, sent }, with times in milliseconds, of what was sent for `seconds`. Anything but an answer with
- * status 200 is an error.
+ * one on. Resolves to { perSecond, p50, p99, sent }: rate and times, in milliseconds, are of what came after SETTLING_MS where there are
+ * `seconds`, `sent` is all. Anything but an answer with status 200 is an error.
  */
 export async function load(url, message, { connections, seconds, amount, callers = CALLERS }) {
   const body = JSON.stringify(message);

@@ -80,23 +80,27 @@ export async function measure({ connections, rounds, seconds, warm }, tell) {
   }
 }
 
-/** What the objects of each column ask of their storage for an admitted call, once they are there. */
+/** What the objects of each column ask of their storage for a call, by what becomes of it, once they are there. */
 export async function operations() {
   const told = {};
-  for (const [column, begin] of Object.entries(counted)) {
-    const worker = await begin();
-    try {
-      const counts = async () => (await fetch(new URL("/counted", worker.url))).json();
-      await load(endpoint(worker), CALL, { connections: 4, amount: CALLERS * 2 });
-      const [before, amount] = [await counts(), CALLERS * 5];
-      await load(endpoint(worker), CALL, { connections: 4, amount });
-      const after = await counts();
-      told[column] = Object.fromEntries(Object.entries(after).map(([name, value]) => [name, (value - before[name]) / amount]));
-    } finally {
-      await worker.close();
-    }
+  for (const [call, byColumn] of Object.entries(counted)) {
+    told[call] = {};
+    for (const [column, begin] of Object.entries(byColumn)) told[call][column] = await operationsOf(await begin());
   }
   return told;
+}
+
+async function operationsOf(worker) {
+  try {
+    const counts = async () => (await fetch(new URL("/counted", worker.url))).json();
+    await load(endpoint(worker), CALL, { connections: 4, amount: CALLERS * 2 });
+    const [before, amount] = [await counts(), CALLERS * 5];
+    await load(endpoint(worker), CALL, { connections: 4, amount });
+    const after = await counts();
+    return Object.fromEntries(Object.entries(after).map(([name, value]) => [name, (value - before[name]) / amount]));
+  } finally {
+    await worker.close();
+  }
 }
 
 /** Milliseconds from the start of the process to its first answer, in turns. */
@@ -113,7 +117,7 @@ export async function starts(times) {
   return Object.fromEntries(Object.entries(told).map(([column, values]) => [column, median(values)]));
 }
 
-/** Resident memory in MB after one call of each of so many callers, and a while later. */
+/** Resident memory in MB after one call of each of so many callers. */
 export async function memory(callers) {
   const told = {};
   for (const column of ["ours", "peer"]) {

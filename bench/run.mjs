@@ -55,7 +55,7 @@ const measured = await measure(quick ? QUICK : FULL, (name) => console.error(`==
 const storage = await operations();
 const results = {
   ratios: ratiosOf(measured),
-  rows_written_per_admitted: storage.ours.rowsWritten,
+  rows_written_per_admitted: storage.admitted.ours.rowsWritten,
   operations: storage,
   start_ms: await starts(quick ? 1 : 7),
   memory_mb: quick ? undefined : await memory(MANY_CALLERS),

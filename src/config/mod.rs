@@ -91,7 +91,7 @@ pub struct Config {
     pub authorization_servers: Vec<String>,
     /// How a refusal is told.
     pub refusal: RefusalForm,
-    /// How long a verdict is waited for, in milliseconds.
+    /// How long a verdict, and before it that of the flood gate, is waited for, in milliseconds.
     pub limiter_timeout_ms: u32,
     /// The largest body, in bytes.
     pub max_request_body: usize,

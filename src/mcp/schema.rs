@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Where a schema is kept for the compiler.
 const LOCATION: &str = "https://sluice.invalid/arguments.json";
 
-/// And one that is known to be sound: `boon` holds everything against the schema of schemas but what is from this host. To make that one
+/// And one that is known to be sound: `boon` holds every document against the schema of schemas but one from this host. To make that one
 /// would be most of the work of an isolate's first call (decisions/0005).
 const SOUND: &str = "https://json-schema.org/sluice/arguments.json";
 
